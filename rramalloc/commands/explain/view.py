@@ -57,7 +57,8 @@ def _facts(made: Explanation) -> Iterator[Fact]:
         yield Fact("by hardware", made.speedup_change.words)
     for change in made.what_if:
         if change.gain != 0:
-            yield Fact("what if", change.words)
+            takes_none = change.gain_per_mm2 is None and change.more_um2 is not None
+            yield Fact("no area" if takes_none else "what if", change.words)
     if idle := [change.change for change in made.what_if if change.gain == 0]:
         yield Fact("gains nothing", ", ".join(idle))
 

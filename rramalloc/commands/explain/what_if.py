@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_answer, solved
@@ -21,6 +22,7 @@ from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
 from rramalloc.network.coverage import Coverage
+from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.objective import gap_of
 from rramalloc.search.work import Tell, Work
@@ -32,11 +34,12 @@ from rramalloc.units import area, plain_quantity, share
 
 ChangesLike = Sequence[str | MappingOf[str, object]] | MappingOf[str, object]
 """Changes of the hardware, each a text ("timing.adc_ns=2") or a dict of values; a dict alone is one."""
-_SMALLER = ("step_ns", "read_ns", "adc_ns", "columns_per_adc", "hop_ns_tile", "hop_ns_chip")
-_LARGER = (
-    *("rows_per_read", "dac_bits", "bandwidth_gb_s"),
-    *("bandwidth_tile_gb_s", "bandwidth_chip_gb_s"),
-)
+_HOPS = ("hop_ns_tile", "hop_ns_chip")
+_BANDWIDTHS = ("bandwidth_tile_gb_s", "bandwidth_chip_gb_s")
+_LINKS = frozenset(f"chip.{field}" for field in (*_HOPS, *_BANDWIDTHS))
+"""Fields that take time only where the transfer between placed tiles is counted."""
+_SMALLER = ("step_ns", "read_ns", "adc_ns", "columns_per_adc", *_HOPS)
+_LARGER = ("rows_per_read", "dac_bits", "bandwidth_gb_s", *_BANDWIDTHS)
 """Fields of which less, or more, can only help."""
 _MOST = {"dac_bits": MAX_BITS, "rows_per_read": MAX_LINES}
 _TABLES = ("timing", "memory", "chip")
@@ -48,11 +51,13 @@ _MORE_ARRAYS = 0.1  # part of the arrays that the last change adds
 class WhatIfs:
     """Changes of the hardware of one allocation.
 
-    own: its copies, without transfer between tiles; case: that it is of, with the limits of copies; stop: of
-    every search; tell: told how far one is.
+    own: its copies, without transfer between tiles; placed: with the transfer of its placement, None where
+    none is counted; case: that it is of, with the limits of copies; stop: of every search; tell: told how far
+    one is.
     """
 
     own: AllocationInput
+    placed: AllocationInput | None
     case: Case
     objective: ExplainedObjective
     stop: Work
@@ -70,20 +75,27 @@ class WhatIfs:
         tell: Tell | None = None,
     ) -> WhatIfs:
         """Return the changes of an allocation, which is timed as `simulate --set` times it."""
-        return cls(own.without_transfer(), case, objective, stop, seed, tell)
+        placed = own if own.transfer_ns else None
+        return cls(own.without_transfer(), placed, case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
         """Return what every change gains: those that cost area by gain per area, then the others by gain.
 
         changes: None for every field that a better value can help, and for more arrays.
-        Raises SpecError for a change that the hardware cannot have.
+        Raises SpecError for a change that the hardware cannot have, and for one of links that are not timed.
         """
         if changes is None:
-            fields = better_values(self.case.hardware, 2)
+            with_links = self.placed is not None
+            fields = better_values(self.case.hardware, 2, with_links=with_links)
             found = [self._of({name: value}, is_given=False) for name, value in fields]
             found += self._of_more_kinds() if self._kinds else self._of_more_arrays()
         else:
-            found = [self._of(values) for values in changes_of(changes)]
+            asked = changes_of(changes)
+            links = sorted(_LINKS.intersection(name for values in asked for name in values))
+            if links and self.placed is None:
+                reason = "explain an allocation of `optimize --placed` on this hardware, or leave it out"
+                raise SpecError("what_if", f"{links[0]} is not timed without --placed: {reason}")
+            found = [self._of(values) for values in asked]
         return tuple(sorted(found, key=_order))
 
     @cached_property
@@ -95,6 +107,13 @@ class WhatIfs:
     def now(self) -> WhatIfResult:
         """The allocation on the hardware that there is."""
         return self._as_it_is({})
+
+    @cached_property
+    def placed_now(self) -> WhatIfResult:
+        """The allocation on the hardware that there is, with the transfer of its placement."""
+        if self.placed is None:
+            raise AssertionError("changes of links are of a placed allocation")
+        return self._simulated(self.placed)
 
     @property
     def _kinds(self) -> tuple[Kind, ...]:
@@ -109,7 +128,7 @@ class WhatIfs:
         if not self._kinds:
             return None
         by_change = {each.change: each for each in found}
-        sums = self._sums({})
+        sums = self._sums(self.own)
         each = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
         numbers = [(mode.kind, arrays) for mode, arrays in each]
         used = {
@@ -188,11 +207,13 @@ class WhatIfs:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
         as_it_is = None
         try:
+            if not _LINKS.isdisjoint(values):
+                return self._compared(self.placed_now, change, have, *self._placed_again(hardware))
             as_it_is = self._as_it_is(values)
             searched = self._searched(replace(self.case, hardware=hardware), values, self.now.arrays)
         except RramallocError as error:  # other arrays may not hold the network any more
             return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")
-        return self._compared(change, have, as_it_is, searched)
+        return self._compared(self.now, change, have, as_it_is, searched)
 
     def _of_more_kinds(self) -> list[WhatIf]:
         """Return what more arrays of each kind gain that has a number."""
@@ -213,12 +234,16 @@ class WhatIfs:
             searched = self._searched(self.case, {}, used + added)
         except RramallocError as error:
             return [WhatIf(change=change, words=f"{change}: {error}")]
-        return [self._compared(change, None, self.now, searched)]
+        return [self._compared(self.now, change, None, self.now, searched)]
 
     def _compared(
-        self, change: str, have: str | None, as_it_is: WhatIfResult, searched: WhatIfResult
+        self,
+        now: WhatIfResult,
+        change: str,
+        have: str | None,
+        as_it_is: WhatIfResult,
+        searched: WhatIfResult,
     ) -> WhatIf:
-        now = self.now
         gain, more_um2 = 1 - searched.value / now.value, _more_um2(now, searched)
         words = change if have is None else f"{change} (now {have})"
         if as_it_is is not now:
@@ -245,12 +270,43 @@ class WhatIfs:
 
     def _as_it_is(self, values: HardwareValues) -> WhatIfResult:
         """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
-        sums = self._sums(values)
+        return self._simulated(self._timed(values))
+
+    def _simulated(self, own: AllocationInput) -> WhatIfResult:
+        sums = self._sums(own)
         return self._result(sums.timing, sums.arrays, sums.absolute, sums.metrics)
 
-    def _sums(self, values: HardwareValues) -> SimulatedSums:
-        own, network = self._timed(values), self.case.network
+    def _sums(self, own: AllocationInput) -> SimulatedSums:
+        network = self.case.network
         return simulated_sums(network, own, own.graph(network, self.case.stages), "next")
+
+    def _placed_again(self, hardware: Hardware) -> tuple[WhatIfResult, WhatIfResult]:
+        """Return the same copies placed on hardware with other links, and the best that a search places.
+
+        Raises RramallocError.
+        """
+        run = load_from("place", "placed:optimize_placed", "what_if")
+        case = replace(self.case, hardware=hardware, measured=self.own.measured)
+        copies = {stage.name: self.own.copies.get(stage.name, 1) for stage in self.case.stages.layers}
+        held = replace(case, copies={layer: (number, number) for layer, number in copies.items()})
+        found = list[WhatIfResult]()
+        for each in (held, case):
+            request = Request(objective="latency", seed=self.seed)
+            stop = self.stop.nested(self.stop.work).told(self.tell, "what if other links")
+            placed: Allocation = run(each.with_stages(case.stages), self.now.arrays, request, stop)
+            steps = placed.interval if self.objective == "interval" else placed.makespan
+            found.append(
+                WhatIfResult(
+                    arrays=placed.arrays.used,
+                    makespan=placed.makespan,
+                    interval=placed.interval,
+                    latency_ns=placed.latency_ns,
+                    value=steps * (placed.tick_ns or placed.step_ns or 1),
+                    energy_pj=placed.energy_pj,
+                    area_um2=placed.area_um2,
+                )
+            )
+        return found[0], min(found, key=lambda result: result.value)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
         """Return the allocation on the changed hardware."""
@@ -315,16 +371,19 @@ def _more(arrays: int) -> int:
     return max(1, int(arrays * _MORE_ARRAYS))
 
 
-def better_values(hardware: Hardware, times: int) -> Iterator[tuple[str, float]]:
-    """Yield the fields that are given and can be better, each with its value `times` better."""
+def better_values(hardware: Hardware, times: int, *, with_links: bool = False) -> Iterator[tuple[str, float]]:
+    """Yield the fields that are given and can be better, each with its value `times` better.
+
+    with_links: also those of links, which take time only where transfer between tiles is counted.
+    """
     for table in _TABLES:
         given = getattr(hardware, table)
         for field, have in () if given is None else given:
             if field == "columns_per_adc" and have is not None:
                 have = min(have, hardware.crossbar.bitlines)
-            better = _better(field, have, times)
-            if better != have:
-                yield f"{table}.{field}", better
+            better, name = _better(field, have, times), f"{table}.{field}"
+            if better != have and (with_links or name not in _LINKS):
+                yield name, better
     for kind in hardware.kinds or ():
         for field, have in (kind.timing or {}).items():
             better = _better(field, have, times)

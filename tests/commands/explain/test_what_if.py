@@ -214,3 +214,57 @@ def test_a_target_and_what_is_proven_are_in_one_unit(tmp_path: Path) -> None:
     made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, own), work=1, what_if=(), speedup=8)
     assert made.speedup is not None
     assert "256 ticks (128 ns) with all copies allowed, the target is 128 ticks (64 ns)" in made.speedup.words
+
+
+LINKS = """
+[timing]
+step_ns = 4.0
+[chip]
+arrays_per_tile = 1
+tiles = [1, 2]
+hop_ns_tile = 3.0
+bandwidth_tile_gb_s = 2.0
+"""
+
+
+def test_links_are_tried_where_transfer_is_counted(tmp_path: Path) -> None:
+    """Two layers of an array in two tiles: a step takes a hop of 3 ns and 16 bytes at 2 bytes a ns, 11 ns.
+
+    4 windows take 5 steps, 55 ns: with a hop of 1.5 ns 47.5 ns, with 4 bytes a ns 35 ns.
+    """
+    network, hardware = chain((16, 1), (16, 1), channels=16), machine(tmp_path, LINKS)
+    placed = rramalloc.optimize(network, 2, hardware=hardware, placed=True, work=1)
+    assert placed.latency_ns == 55.0
+    every = {each.change: each for each in rramalloc.explain(network, allocation=placed, work=1).what_if}
+    wanted = {"chip.hop_ns_tile=1.5": 47.5, "chip.bandwidth_tile_gb_s=4.0": 35.0}
+    assert every.keys() == {"timing.step_ns=2.0", *wanted}
+    for change, latency_ns in wanted.items():
+        found = every[change]
+        assert found.as_it_is is not None
+        assert found.searched is not None
+        assert (found.as_it_is.latency_ns, found.searched.latency_ns) == (latency_ns, latency_ns)
+        assert found.gain == pytest.approx(1 - latency_ns / 55)
+    (asked,) = rramalloc.explain(network, allocation=placed, work=1, what_if=["chip.hop_ns_tile=1.5"]).what_if
+    assert asked == every["chip.hop_ns_tile=1.5"]
+
+
+def test_links_are_refused_where_no_transfer_is_counted(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"hardware": machine(tmp_path, LINKS), "work": 1}
+    made = rramalloc.explain(ONE, 1, speedup=2, **asked)
+    assert [each.change for each in made.what_if] == ["timing.step_ns=2.0", "1 more arrays"]
+    for change in ("chip.hop_ns_tile=1", "chip.bandwidth_chip_gb_s=8"):
+        with pytest.raises(SpecError, match=rf"{change[:-2]} is not timed without --placed"):
+            rramalloc.explain(ONE, 1, what_if=["timing.step_ns=2", change], **asked)
+
+
+def test_changes_that_cost_no_area_are_a_list_of_their_own(tmp_path: Path) -> None:
+    """As in `test_one_layer_by_hand`: 1e6 / 100 % a mm2, then 1e6 / 300; then two that cost none."""
+    made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path, ADC), work=1)
+    found = [(fact.name, str(fact.value).split(" (")[0].split(":")[0]) for fact in made.view().facts]
+    assert [pair for pair in found if pair[0] in {"what if", "no area", "gains nothing"}] == [
+        ("what if", "timing.columns_per_adc=8"),
+        ("what if", "1 more arrays"),
+        ("no area", "timing.dac_bits=2"),
+        ("no area", "timing.adc_ns=0.5"),
+        ("gains nothing", "timing.read_ns=2.0"),
+    ]
