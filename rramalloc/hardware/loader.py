@@ -45,7 +45,7 @@ def as_hardware(
     else:
         given = (dict(hardware), "hardware") if isinstance(hardware, Mapping) else _read_document(hardware)
         document, where = given
-        chip = document.get("chip")
+        chip = document.get("chip", {} if "arrays_per_tile" in (of_chip or {}) else None)
         if of_chip and isinstance(chip, Mapping):
             document["chip"] = {**of_chip, **chip}
         loaded = hardware_of(document, where)

@@ -201,7 +201,11 @@ class SizeQuestion(Record):
             if place not in loaded:
                 base = found_from(folder, choices.get(_HARDWARE, self.hardware))
                 given = _with_tiles(values_of(self.set_values))
-                loaded[place] = as_hardware(base, None, given, of_chip={"tiles": 1})
+                per_tile = {**given, **values}.get(_ARRAYS_PER_TILE)
+                of_chip = (
+                    {"tiles": 1} if per_tile in (None, "none") else {"tiles": 1, "arrays_per_tile": per_tile}
+                )
+                loaded[place] = as_hardware(base, None, given, of_chip=of_chip)
             return chosen_hardware(loaded[place], _with_tiles(values), remedy)
         except SpecError as error:
             if not choices:

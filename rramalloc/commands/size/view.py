@@ -69,7 +69,8 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
     yield Fact("proof", sizing.proof)
     every = number_of(len(sizing.candidates), "candidate")
     work = f", {duration(1e9 * sizing.work_s)} of work" if sizing.work_s else ", by bounds alone"
-    yield Fact("search", f"{sizing.searched} of {every} to their end{work}")
+    to_end = "to its end" if len(sizing.candidates) == 1 else "to their end"
+    yield Fact("search", f"{sizing.searched} of {every} {to_end}{work}")
 
 
 def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:

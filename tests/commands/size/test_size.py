@@ -63,8 +63,9 @@ def test_by_hand(
 
 
 def tiled(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the hardware with a [chip] of these values and area beside the arrays of a tile."""
-    return {**HARDWARE, "chip": values, "energy": {"area_um2": 100.0, "periphery_um2": 70.0}}
+    """Return the hardware with a [chip] of these values, if any, and area beside the arrays of a tile."""
+    chip = {"chip": values} if values else {}
+    return {**HARDWARE, **chip, "energy": {"area_um2": 100.0, "periphery_um2": 70.0}}
 
 
 @pytest.mark.quick
@@ -81,7 +82,7 @@ def tiled(values: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize(
-    "chip", [None, {"arrays_per_tile": 1}, {"arrays_per_tile": 9, "tiles": 1, "chips": 4}]
+    "chip", [None, {}, {"hop_ns_tile": 1.0}, {"arrays_per_tile": 1}, {"arrays_per_tile": 9, "tiles": 1}]
 )
 def test_arrays_per_tile_by_hand(
     chip: dict[str, Any] | None,
