@@ -60,6 +60,8 @@ def command(
     fc: FullyConnected | None = None,
     host: list[str] | None = None,
     allow_partial: bool = False,
+    feeds_back: bool | None = None,
+    sequences: int | None = None,
     copies: list[str] | None = None,
     copies_divide: Divided | None = None,
     seed: int | None = None,
@@ -100,6 +102,8 @@ def command(
         "fc": fc,
         "host": host,
         "allow_partial": allow_partial or None,
+        "feeds_back": feeds_back,
+        "sequences": sequences,
         "copies": copies,
         "copies_divide": copies_divide,
     }

@@ -100,6 +100,8 @@ class SizedNetwork(Record):
     copies_divide: Divided | None = None
     at_most: dict[str, float | str] | None = None
     allow_partial: bool = False
+    feeds_back: bool | None = None
+    sequences: int | None = None
 
     @model_validator(mode="after")
     def _one_goal(self) -> Self:

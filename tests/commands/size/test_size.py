@@ -274,6 +274,30 @@ def test_networks_with_one_goal(stored: str | None, arrays: int, tmp_path: Path)
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("options", "arrays"),
+    [
+        ("--target-interval 4", 2),  # one copy of each: busy for 4 steps, the second layer ends after 5
+        ("--target-interval 4 --feeds-back", 4),  # an input every makespan, which two copies of each make 3
+        ("--target 5 --feeds-back --sequences 2", 2),
+    ],
+)
+def test_a_network_that_feeds_back(options: str, arrays: int, tmp_path: Path) -> None:
+    """docs/sources/model.md 8: the interval of one sequence is the makespan."""
+    chain = network()
+    chain["nodes"].append({"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 16, "kernel": 1})
+    (tmp_path / "two.json").write_text(json.dumps(chain))
+    asked = ("--minimise", "arrays", "--set", "crossbar=16x16", "--format", "json", "-q")
+    sized = run("size", tmp_path / "two.json", *options.split(), *asked)
+    assert sized.code == 0, sized.err
+    assert (sized.json["cost"], sized.json["status"]) == (arrays, "optimal")
+    refused = run(
+        "size", tmp_path / "two.json", "--target-interval", 4, "--feeds-back", "--sequences", 2, *asked
+    )
+    assert refused.code == 1
+    assert "asks for the interval" in refused.err
+
+
 def test_the_example_is_taken_as_it_is(tmp_path: Path) -> None:
     shown = run("size", "--example")
     assert (shown.code, shown.err) == (0, "")
