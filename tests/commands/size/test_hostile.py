@@ -102,7 +102,9 @@ def test_options_out_of_range(words: str, said: str, tmp_path: Path, monkeypatch
 def test_a_limit_of_time_holds_while_candidates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is read once, however many candidates it has, and no more of them when the time is over."""
     read, whole = list[Any](), question.as_hardware
-    monkeypatch.setattr(question, "as_hardware", lambda *given: read.append(given) or whole(*given))
+    monkeypatch.setattr(
+        question, "as_hardware", lambda *given, **also: read.append(given) or whole(*given, **also)
+    )
     asked: dict[str, Any] = {
         "networks": [{"network": "alexnet", "target": 4000}],
         "choose": {"hardware": ["isaac", "puma"], "precision.output_bits": list(range(1, 9))},
