@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _FEWEST_PACKED = 24  # values; a shorter list of texts is written as it is
 _UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_LONGEST_WORD = 36  # letters of a name in a table, which is cut in the middle and never broken
 _LONG = 40
 """Letters of a text from which its column is made wide."""
 _OPEN_ROWS = 12
@@ -196,6 +197,9 @@ def _cells(
             yield f'<td class="n{" p" if bar else ""}"{bar} data-v="{exact!r}">{text}</td>'
         elif kind:
             yield f"<td{kind}>{text}</td>"
+        elif " " not in word and len(word) > 1:
+            full = f' data-v="{text}" title="{text}"' if len(word) > _LONGEST_WORD else ""
+            yield f"<td class=name{full}>{escaped(one_line(word, _LONGEST_WORD))}</td>"
         elif len(text) > _LONG:
             yield f'<td class=w title="{text}">{text}</td>'
         else:

@@ -31,7 +31,7 @@
     const wanted = text.trim().toLowerCase();
     let shown = 0;
     for (const row of table.tBodies[0].rows) {
-      row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+      row.hidden = wanted !== "" && ![...row.cells].map(valueOf).join(" ").toLowerCase().includes(wanted);
       shown += row.hidden ? 0 : 1;
     }
     const all = table.tBodies[0].rows.length;
