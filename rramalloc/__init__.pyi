@@ -71,6 +71,8 @@ from rramalloc.commands.tune.tuning import Tuning as Tuning
 from rramalloc.commands.tune.tuning import Tuning as _Tuning
 from rramalloc.commands.verify.verification import Verification as _Verification
 from rramalloc.commands.verify.verify import verify as verify
+from rramalloc.commands.warm_up.warm_up import WarmUp as _WarmUp
+from rramalloc.commands.warm_up.warm_up import warm_up as warm_up
 from rramalloc.errors import BudgetError as BudgetError
 from rramalloc.errors import RramallocError as RramallocError
 from rramalloc.errors import TargetError as TargetError
@@ -145,6 +147,7 @@ __all__ = [
     "sweep_status",
     "tune",
     "verify",
+    "warm_up",
 ]
 
 _Readable: TypeAlias = (
@@ -180,6 +183,7 @@ _Readable: TypeAlias = (
     | _SweepStatus
     | _Tuning
     | _Verification
+    | _WarmUp
 )
 
 def read(path: str | os.PathLike[str]) -> _Readable: ...

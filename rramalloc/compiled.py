@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import time
 import warnings
 from collections.abc import Callable
@@ -25,6 +26,7 @@ _FUNCTION_S = 0.2
 """Seconds that a function takes on a machine like that of results/timing.md: assumed for the first few."""
 _COMPILER_BYTES = 64 * 2**20
 """Memory without which nothing is compiled, since LLVM ends the process that gets none."""
+_KEEPING = "make a folder with mkdir -m 700 and name it in NUMBA_CACHE_DIR"
 _ASSUMED = 7
 """Functions that count as compiled at that pace: after as many, half of the estimate is what was measured."""
 
@@ -60,7 +62,7 @@ def compiled_inline(function: Function) -> Function:
 
 
 def clock() -> float:
-    """Return the seconds of a clock that stops while functions are compiled, for limits of time."""
+    """Return the seconds of a clock that stops while functions are compiled, to measure methods by."""
     return time.monotonic() - compilation.seconds
 
 
@@ -73,7 +75,8 @@ class Compilation:
 
     functions: how many so far; on_change: called from any thread with True when one begins, and with False
     when none is being compiled; on_note: called once with a sentence for each folder whose damaged files were
-    removed, and once when a function begins whose code is not kept on disk.
+    removed, once when a function begins whose code is not kept on disk, and once when compilation has taken
+    longer than a limit of time.
     """
 
     def __init__(self) -> None:
@@ -112,6 +115,13 @@ class Compilation:
         """Say once that damaged files of a folder were removed."""
         self._note(str(folder), f"compiled code in {folder} was damaged: it is compiled again")
 
+    def note_limit(self, seconds: float, limit_s: float) -> None:
+        """Say once that compilation alone has taken longer than a limit of time, if it has."""
+        if seconds > limit_s:
+            words = f"compiling took {seconds:.0f} s, longer than the limit of {limit_s:g} s"
+            remedy = _KEEPING if self._unkept else "rramalloc warm-up"
+            self._note("limit", f"{words}; later runs need not compile: {remedy}")
+
     def _note(self, matter: str, text: str) -> None:
         if matter not in self._noted:
             self._noted.add(matter)
@@ -120,8 +130,12 @@ class Compilation:
     def _note_unkept(self) -> None:
         if self._unkept:
             words = f"every run compiles for about {self.expected_s:.0f} s, its code is not kept"
-            remedy = "make a folder with mkdir -m 700 and name it in NUMBA_CACHE_DIR"
-            self._note("unkept", f"{words}: {self._unkept}; {remedy}")
+            self._note("unkept", f"{words}: {self._unkept}; {_KEEPING}")
+
+    def check_kept(self) -> None:
+        """Raise FileError if what is compiled cannot be kept on disk."""
+        if self._unkept:
+            raise FileError("compiled code", f"is not kept, {self._unkept}; {_KEEPING}")
 
     def speak_for_workers(self) -> None:
         """Note it once for processes that this one starts, which are silent about it."""
@@ -144,6 +158,22 @@ compilation = Compilation()
 
 _functions: set[Any] = set()
 """All that are compiled here: those of a user may be compiled in the same process."""
+
+
+def compiled_folder() -> Path:
+    """Return the folder below which the code of all functions known so far is kept.
+
+    Raises FileError where it is not kept.
+    """
+    _inside()
+    sources = {Path(function.__code__.co_filename) for function in _functions}
+    folders = []
+    try:
+        folders = [cache_folder(source) for source in sources | {Path(__file__)}]
+    except FileError as error:
+        compilation.leave_unkept(str(error))
+    compilation.check_kept()
+    return Path(os.path.commonpath(folders))
 
 
 @cache

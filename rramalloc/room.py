@@ -27,7 +27,7 @@ class Room:
     Parameters
     ----------
     name
-        Name of the folder, and of its command.
+        Name of the folder, and of its command, which has "-" in place of "_".
     panel
         Heading of the help and of the documentation under which it stands.
     order

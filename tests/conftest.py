@@ -27,44 +27,6 @@ settings.register_profile(
 )
 settings.load_profile("rramalloc")
 
-HARDWARE = """
-import rramalloc
-from rramalloc.hardware.hardware import Hardware
-plain = rramalloc.load_hardware("plain").to_dict()
-"""
-COPIES = """
-rramalloc.optimize("alexnet", 200, work=1, progress=False)
-rramalloc.optimize("squeezenet", 432, progress=False)
-"""
-MODES = """
-import numpy as np
-from rramalloc.mapping.demand import Storage
-from rramalloc.methods.registry import method_named
-from rramalloc.search.problem import Problem
-from rramalloc.search.work import Work
-from rramalloc.timing.stage_graph import StageGraph
-graph = StageGraph.build(rramalloc.load("alexnet"))
-ones = np.ones_like(graph.windows)
-problem = Problem(graph, ones, 20, Storage.of_copies(ones))
-for name in ("gain", "annealing", "bottleneck", "published", "balance"):
-    method_named(name).solve(problem, Work(work=1), 0)
-figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
-clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
-rramalloc.place("alexnet", {"conv1": 2}, hardware="isaac-todaes")
-for part, objective in ((figures, "energy"), (figures, "latency"), (clock, "latency")):
-    rramalloc.optimize(
-        "alexnet", 170, hardware=Hardware.model_validate(plain | part), mapping="sdk", objective=objective,
-        work=1, progress=False,
-    )
-rramalloc.compare("alexnet", 200, work=1, progress=False)
-rramalloc.optimize("resnet18", 900, mapping="sdk", work=30, progress=False)
-allocation = rramalloc.optimize("squeezenet", hardware="isaac-todaes", work=1, progress=False)
-rramalloc.place("squeezenet", allocation)
-rramalloc.chiplet_optimize("docs/examples/resnext_block.json")
-"""
-"""What compiles all kernels but three small ones, in two halves: a process each. What both need,
-one compiles at its beginning and the other uses when it is done with what needs none of it: bounds and the
-search for copies are compiled by the first."""
 QUICK = "quick"
 _HEAVY = "test_docs.py test_readme.py notebooks/ hostile/test_scale.py commands/sweep/ commands/tune/ cli/"
 LONG = tuple(f"tests/{name}" for name in (*_HEAVY.split(), "commands/place/test_bound.py"))
@@ -83,9 +45,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "no":  # without workers, or a worker
         return
     compileall.compile_dir(Path(rramalloc.__file__).parent, quiet=2)
+    from rramalloc.commands.warm_up.warm_up import PROGRAMS  # imports what searches import
+
+    program = "from rramalloc.commands.warm_up.warm_up import PROGRAMS; PROGRAMS[{!r}]()"
     started = [
-        subprocess.Popen([sys.executable, "-c", HARDWARE + program], cwd=config.rootpath)
-        for program in (COPIES, MODES)
+        subprocess.Popen([sys.executable, "-c", program.format(name)], cwd=config.rootpath)
+        for name in PROGRAMS
     ]
     codes = [process.wait() for process in started]
     if any(codes):

@@ -33,8 +33,8 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
     "csv": lambda text: list(csv.reader(text.splitlines())),
 }
-ELSEWHERE = {"networks": "shipped", "presets": "shipped", "schema": "shipped"}
-"""Commands that share a page."""
+ELSEWHERE = {"networks": "shipped", "presets": "shipped", "schema": "shipped", "warm-up": "warm_up"}
+"""Commands that share a page, or whose page has another name."""
 FIGURE = re.compile(r"\]\(figures/([\w-]+\.svg)\)")
 
 

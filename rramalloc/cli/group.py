@@ -157,16 +157,21 @@ class _CommandsOfRooms(Mapping[str, Any]):
         return _made(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (room.name for room in rooms().values() if room.command)
+        return (_spelled(room) for room in rooms().values() if room.command)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
+def _spelled(room: Room) -> str:
+    """Return the name of a room's command as one types it."""
+    return room.name.replace("_", "-")
+
+
 @cache
 def _made(name: str) -> Any:
     """Return the command of a room as click runs it."""
-    room = installed()[name]
+    room = installed()[name.replace("-", "_")]
     found = room.load(room.command)
     app = typer.Typer(rich_markup_mode=None, callback=lambda: None)
     if isinstance(found, typer.Typer):
@@ -197,15 +202,15 @@ class Rooms(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command. Raises UnsupportedError for one of a room that lacks another room."""
-        room = installed().get(cmd_name)
-        return _made(cmd_name) if room is not None and room.command else None
+        has_command = (room for room in installed().values() if room.command)
+        return _made(cmd_name) if cmd_name in map(_spelled, has_command) else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the first sentence of every command, by panels; no command is made for that."""
         width = max(map(len, self.commands), default=0)
         panels: dict[str, list[tuple[str, str]]] = {}
         for name in self.commands:
-            room = rooms()[name]
+            room = rooms()[name.replace("-", "_")]
             panels.setdefault(room.panel, []).append((name.ljust(width), _first_sentence(room)))
         for panel, rows in panels.items():
             with formatter.section(panel):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from rramalloc.choices import DEFAULT_WORK
-from rramalloc.compiled import clock
+from rramalloc.compiled import compilation
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Stopped
 
@@ -47,7 +48,8 @@ class OutOfTime(Exception):  # noqa: N818 - caught by the search, never seen by 
 class Work:
     """When a search ends before it has a proof.
 
-    work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent;
+    work: units of work, the same on every machine; time_limit_s: wall clock, machine-dependent, with what is
+    compiled meanwhile, which is not interrupted: where that alone takes longer, the first answer follows;
     gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
     there are, which never changes the answer; cancel: ends it from outside;
     history: (seconds of work, best makespan, lower bound) whenever one of them improved;
@@ -63,7 +65,14 @@ class Work:
     history: list[tuple[float, int, int]] = field(default_factory=list)
     spent_s: float = 0.0
     counts: bool = False
-    _started: float = field(default_factory=clock)
+    _started: float = field(default_factory=time.monotonic)
+    _compiled_s: float = field(default_factory=lambda: compilation.seconds)
+    _whole_limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        """Keep the limit of the user, of which searches within this one get shares."""
+        if self._whole_limit_s is None:
+            self._whole_limit_s = self.time_limit_s
 
     def nested(self, work: int, *, gap: float | None = None, cores: int | None = None) -> Work:
         """Return the end of a search within this one: its own units of work, the same clock and token.
@@ -117,13 +126,19 @@ class Work:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the search began, without those of compilation."""
-        return clock() - self._started
+        """Seconds since the search began."""
+        return time.monotonic() - self._started
 
     @property
     def out_of_time(self) -> bool:
         """Whether the wall clock or the user ended the search."""
-        return self.interrupted or (self.time_limit_s is not None and self.seconds >= self.time_limit_s)
+        if self.interrupted:
+            return True
+        if self.time_limit_s is None or self.seconds < self.time_limit_s:
+            return False
+        if self._whole_limit_s is not None:
+            compilation.note_limit(compilation.seconds - self._compiled_s, self._whole_limit_s)
+        return True
 
     def check(self) -> None:
         """Raise OutOfTime if the wall clock or the user ended the search."""

@@ -17,7 +17,9 @@ from cli.probe import imported
 
 from rramalloc import compiled
 from rramalloc.cli import live_line
+from rramalloc.search import work
 from rramalloc.search.work import Work
+from rramalloc.status import Stopped
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
@@ -79,25 +81,56 @@ def test_compiled_code_is_loaded_without_what_compiling_needs(
     assert imported(NEEDED_TO_COMPILE, *words, env={"NUMBA_CACHE_DIR": str(cache)}) == (expected, "[]\n")
 
 
-def test_limits_of_time_leave_compilation_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """10 s of search, 20 s of compilation within compilation, 5 s of search: 15 s count."""
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> compiled.Compilation:
+    """A compilation that is noted by hand, with a clock that stands still but for `passing`."""
+    monkeypatch.setattr(compiled.time, "monotonic", lambda: passing.now_s)
+    monkeypatch.setattr(work, "compilation", compilation := compiled.Compilation())
+    return compilation
+
+
+class passing:  # noqa: N801 - reads as what it does
+    """Let seconds pass, while functions are compiled or not."""
+
     now_s = 100.0
-    monkeypatch.setattr(compiled.time, "monotonic", lambda: now_s)
-    monkeypatch.setattr(compiled, "compilation", compilation := compiled.Compilation())
-    stop = Work(time_limit_s=15)
-    now_s += 10
-    compilation.begin()
-    now_s += 8
-    compilation.begin()
-    now_s += 7
-    compilation.end()
-    assert stop.seconds == 10
-    now_s += 5
-    compilation.end()
-    now_s += 4
-    assert (stop.seconds, stop.out_of_time) == (14, False)
-    now_s += 1
-    assert (stop.seconds, stop.out_of_time) == (15, True)
+
+    def __init__(self, seconds: float, compilation: compiled.Compilation | None = None) -> None:
+        if compilation is not None:
+            compilation.begin()
+        passing.now_s += seconds
+        if compilation is not None:
+            compilation.end()
+
+
+def test_compiling_is_inside_limits_of_time(fake: compiled.Compilation) -> None:
+    """31 s before the search count for nothing; 4 s of search, 5 s of compilation, 1 s of search are 10 s."""
+    told: list[str] = []
+    fake.on_note = told.append
+    passing(31, fake)
+    stop = Work(time_limit_s=10, _started=passing.now_s)
+    passing(4)
+    passing(5, fake)
+    assert (stop.seconds, stop.out_of_time) == (9, False)
+    passing(1)
+    assert (stop.seconds, stop.out_of_time) == (10, True)
+    assert stop.cut == Stopped.TIME
+    assert told == []
+
+
+def test_compiling_longer_than_a_limit_of_time_is_said_once(fake: compiled.Compilation) -> None:
+    """Of the whole limit, whatever share of it the search within has, which began later."""
+    told: list[str] = []
+    fake.on_note = told.append
+    stop = Work(time_limit_s=3, _started=passing.now_s)
+    passing(31, fake)
+    share = stop.nested(1)
+    share.time_limit_s = 1.5
+    assert share.out_of_time
+    assert stop.out_of_time
+    words = (
+        "compiling took 31 s, longer than the limit of 3 s; later runs need not compile: rramalloc warm-up"
+    )
+    assert told == [words]
 
 
 @pytest.mark.parametrize("quiet", [True, False])

@@ -92,6 +92,11 @@ MISSING = {
 """Commands that need a room that is absent."""
 
 
+def typed(name: str) -> str:
+    """Return a room's name as one types its command."""
+    return name.replace("_", "-")
+
+
 @pytest.fixture(scope="module")
 def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What is seen without each room."""
@@ -99,7 +104,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     for name in rooms():
         folder = without([name], tmp_path_factory.mktemp(name))
         remaining = ("schema", "network") if name == "presets" else ("presets", "isaac")
-        asked.append((str(folder), name, [remaining, (name,), *MISSING.get(name, ())]))
+        asked.append((str(folder), name, [remaining, (typed(name),), *MISSING.get(name, ())]))
     words = [sys.executable, "-c", WITHOUT_EACH, json.dumps(asked)]
     ran = subprocess.run(words, capture_output=True, text=True, check=True)
     return dict(zip(rooms(), map(json.loads, ran.stdout.splitlines()), strict=True))
@@ -125,13 +130,13 @@ def test_without_a_room_all_else_is_there(name: str, left: dict[str, Any]) -> No
     kept = [other for other in rooms().values() if other.name not in gone]
     code, text, err = seen["help"]
     assert code == 0, err
-    listed = re.findall(r"^  ([a-z]+) {2,}[A-Z]", text, re.MULTILINE)
-    assert listed == [other.name for other in kept if other.command]
+    listed = re.findall(r"^  ([a-z][a-z-]*) {2,}[A-Z]", text, re.MULTILINE)
+    assert listed == [typed(other.name) for other in kept if other.command]
     (code, out, err), (code_of_gone, _, err_of_gone) = [*seen["runs"].values()][:2]
     assert code == 0, err
     assert out
     assert code_of_gone == 2
-    assert f"No such command '{name}'" in err_of_gone
+    assert f"No such command '{typed(name)}'" in err_of_gone
     assert {*dir(rramalloc)} - {*seen["names"]} == {
         call.partition(":")[2] for other in gone for call in rooms()[other].calls
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,6 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
-from rramalloc.compiled import clock
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Timing
 from rramalloc.network.network import Network
@@ -213,7 +214,8 @@ def test_a_limit_of_time_holds_for_rounds(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(placed, "_placed", slow)
     monkeypatch.setattr(placed, "_all_that_may_be_faster", lambda *_: ([], False))
-    monkeypatch.setattr("rramalloc.search.work.clock", lambda: clock() + now[0])
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + now[0])
+    monkeypatch.setattr("rramalloc.search.work.time", clock)
     monkeypatch.setattr(np, "array_equal", lambda *_: False)  # every round changes something
     hardware = rramalloc.load_hardware("isaac").with_values(
         {"chip.hop_ns_tile": 500.0, "chip.bandwidth_tile_gb_s": 0.05}

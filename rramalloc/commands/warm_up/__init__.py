@@ -1,0 +1,1 @@
+"""Warm up: all that commands compile, compiled ahead."""

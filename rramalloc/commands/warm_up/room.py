@@ -1,0 +1,14 @@
+"""Room of `rramalloc warm-up`: its command, call, view and record."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="warm_up",
+    panel="Installation",
+    order=810,
+    title="Compile ahead",
+    command="command:command",
+    calls=("warm_up:warm_up",),
+    records={"warm-up": "warm_up:WarmUp"},
+    views={"warm-up": "view:warm_up_view"},
+)

@@ -1,0 +1,121 @@
+"""warm_up(): compile all that commands use, so that no later one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from rramalloc.api import optimize
+from rramalloc.choices import SweptObjective
+from rramalloc.compiled import compilation, compiled_folder
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import load_hardware
+from rramalloc.importers import load
+from rramalloc.mapping.demand import Storage
+from rramalloc.methods.registry import method_named
+from rramalloc.public import homes, public
+from rramalloc.result import ResultRecord
+from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
+from rramalloc.search.work import Work
+from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.units import counted
+
+
+class WarmUp(ResultRecord):
+    """What was compiled.
+
+    functions: that no file held yet; seconds: of their compilation; folder: all files of compiled code lie
+    below it.
+    """
+
+    format: Literal["rramalloc-warm-up/1"] = "rramalloc-warm-up/1"
+    functions: int
+    seconds: float
+    folder: str
+
+    def _headline(self) -> tuple[str, str]:
+        return "warm-up", self.outcome
+
+    @property
+    def outcome(self) -> str:
+        """What was done, in a few words."""
+        if not self.functions:
+            return "nothing to compile, all is there"
+        return f"compiled {counted(self.functions, 'function')} in {self.seconds:.1f} s"
+
+
+def warm_up() -> WarmUp:
+    """Compile all that commands use and keep it on disk, so that no later run compiles.
+
+    Returns
+    -------
+    WarmUp
+        How many functions were compiled, in how many seconds, and where they are.
+
+    Raises
+    ------
+    FileError
+        What is compiled cannot be kept.
+    """
+    compiled_folder()  # before the work
+    functions, seconds = compilation.functions, compilation.seconds
+    for program in PROGRAMS.values():
+        program()
+    return WarmUp(
+        functions=compilation.functions - functions,
+        seconds=compilation.seconds - seconds,
+        folder=str(compiled_folder()),
+    )
+
+
+def _copies() -> None:
+    """Compile the search for copies and its bounds."""
+    optimize("alexnet", 200, work=1, progress=False)
+    optimize("squeezenet", 432, progress=False)
+
+
+def _modes() -> None:
+    """Compile methods, modes of a layer, clocks, placement and chiplets: first what needs no search."""
+    graph = StageGraph.build(load("alexnet"))
+    ones = np.ones_like(graph.windows)
+    problem = Problem(graph, ones, Cost(20), Storage.of_copies(ones))
+    for name in ("gain", "annealing", "bottleneck", "published", "balance"):
+        method_named(name).solve(problem, Work(work=1), 0)
+    figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
+    clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
+    plain = load_hardware("plain").to_dict()
+    _of_room("place", "alexnet", {"conv1": 2}, hardware="isaac-todaes")
+    cases: list[tuple[dict[str, Any], SweptObjective]] = [
+        (figures, "energy"),
+        (figures, "latency"),
+        (clock, "latency"),
+    ]
+    for part, objective in cases:
+        hardware = Hardware.model_validate(plain | part)
+        optimize(
+            "alexnet", 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False
+        )
+    _of_room("compare", "alexnet", 200, work=1, progress=False)
+    optimize("resnet18", 900, mapping="sdk", work=30, progress=False)
+    isaac = load_hardware("isaac")
+    optimize("resnet18", "x3", hardware=isaac, mapping="sdk", objective="energy", work=1, progress=False)
+    allocation = optimize("squeezenet", hardware="isaac-todaes", work=1, progress=False)
+    _of_room("place", "squeezenet", allocation)
+    _of_room("chiplet_optimize", "alexnet", hardware="isaac-todaes", work=1)
+
+
+def _of_room(name: str, *arguments: Any, **options: Any) -> None:
+    """Call what a command offers to Python, where this installation has it."""
+    if name in homes():
+        public(name)(*arguments, **options)
+
+
+PROGRAMS: Mapping[str, Callable[[], None]] = {"copies": _copies, "modes": _modes}
+"""What compiles all, in two halves of about the same time, which may run at once in a process each.
+
+What both need, one compiles at its beginning and the other uses when it is done with what needs none of it:
+bounds and the search for copies are compiled by the first.
+"""
