@@ -125,6 +125,8 @@ def explain(
         if ending.time_limit_s is not None:  # the rest is for the points beside it and for the what-ifs
             searching = replace(searching, time_limit_s=_FIRST_SHARE * ending.time_limit_s)
         allocation = optimize(source, arrays, seed=seed, stop=searching, **asked)
+        if searching is not ending:
+            ending.charge(searching.spent_s)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")

@@ -213,7 +213,10 @@ class Neighbours:
         """Return the fastest point of a problem, with the bound of its value."""
         objective = type(self.objective)(problem)
         stop = self.stop.nested(self.stop.work).told(self.tell, "the next faster point")
-        found = objective.solve(stop, self.seed)
+        try:
+            found = objective.solve(stop, self.seed)
+        finally:
+            self.stop.charge(stop.spent_s)
         return self._point(problem, found, value_bound=found.lower_bound)
 
     def _fewest(self, problem: Problem, target: float) -> ExplainedPoint:
@@ -230,7 +233,10 @@ class Neighbours:
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
         stop = self.stop.nested(self.stop.work).told(self.tell, "the fewest arrays of a point")
-        found = FewestArrays(problem, goal).solve(stop, self.seed)
+        try:
+            found = FewestArrays(problem, goal).solve(stop, self.seed)
+        finally:
+            self.stop.charge(stop.spent_s)
         least = (found.lower_bound or 1) * problem.resources.per_unit
         return self._point(problem, found, **self._bound(least))
 

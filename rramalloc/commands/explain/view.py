@@ -67,8 +67,8 @@ def gains_chart(made: Explanation, *, detail: Detail = FIGURE) -> Chart | None:
     """Chart a bar for every change of the hardware that gains anything."""
     names, least, more = list[str](), list[float](), list[float]()
     for each in made.what_if:
-        if each.gain and each.as_it_is is not None and each.searched is not None:
-            now = each.searched.value / (1 - each.gain)
+        if each.gain and each.as_it_is is not None:
+            now = (each.searched or each.as_it_is).value / (1 - each.gain)
             names.append(each.change)
             least.append(100 * max(0.0, 1 - each.as_it_is.value / now))
             more.append(100 * each.gain - least[-1])

@@ -25,7 +25,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.objective import gap_of
-from rramalloc.search.work import Tell, Work
+from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
 from rramalloc.status import status_of
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import EnergyArea, Metrics
@@ -45,6 +45,8 @@ _MOST = {"dac_bits": MAX_BITS, "rows_per_read": MAX_LINES}
 _TABLES = ("timing", "memory", "chip")
 _TIMES = (2, 4, 8, 16, 32)  # by which a field is better; more is another device
 _MORE_ARRAYS = 0.1  # part of the arrays that the last change adds
+_PART_OF_CHARGED = 0.05  # of what was charged before, for all searches of changes that nobody named
+_PART_OF_WORK = 0.05  # of the work allowed, where less was charged before
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +89,14 @@ class WhatIfs:
         if changes is None:
             with_links = self.placed is not None
             fields = better_values(self.case.hardware, 2, with_links=with_links)
-            found = [self._of({name: value}, is_given=False) for name, value in fields]
-            found += self._of_more_kinds() if self._kinds else self._of_more_arrays()
+            found = self._of_list([{name: value} for name, value in fields])
         else:
             asked = changes_of(changes)
             links = sorted(_LINKS.intersection(name for values in asked for name in values))
             if links and self.placed is None:
                 reason = "explain an allocation of `optimize --placed` on this hardware, or leave it out"
                 raise SpecError("what_if", f"{links[0]} is not timed without --placed: {reason}")
-            found = [self._of(values) for values in asked]
+            found = [self._of(values, self.stop.nested(self.stop.work), is_given=True) for values in asked]
         return tuple(sorted(found, key=_order))
 
     @cached_property
@@ -194,8 +195,39 @@ class WhatIfs:
         timed = self.case.hardware.compute_ns is not None or self.case.measured is not None
         return "ns" if timed else "steps"
 
-    def _of(self, values: HardwareValues, *, is_given: bool = True) -> WhatIf:
-        """Return what a change gains. Raises SpecError for one that a user gave and no hardware can have."""
+    def _of_list(self, fields: Sequence[HardwareValues]) -> list[WhatIf]:
+        """Return what every field gains, and more arrays; their searches share a small part of the work.
+
+        Changes whose time as it is differs are searched first, then more arrays, then the others.
+        """
+        share = self.stop.nested(0)
+        charged_s = max(_PART_OF_CHARGED * self.stop.spent_s, _PART_OF_WORK * self.stop.work_s)
+        share.work = min(self.stop.work, max(1, round(charged_s / SECONDS_PER_WORK)))
+        as_they_are = [(values, self._of(values, None)) for values in fields]
+        changed = [each for each in as_they_are if each[1].gain]
+        others = [each for each in as_they_are if not each[1].gain]
+        found = [self._again(*each, share) for each in changed]
+        found += self._of_more_kinds(share) if self._kinds else self._of_more_arrays(share)
+        return found + [self._again(*each, share) for each in others]
+
+    def _again(self, values: HardwareValues, alone: WhatIf, share: Work) -> WhatIf:
+        """Return what a change gains by a search, or as it is where that failed or the share is used up."""
+        if alone.as_it_is is None or alone.searched is not None or share.is_used_up:
+            return alone
+        return self._of(values, share, alone.as_it_is)
+
+    def _of(
+        self,
+        values: HardwareValues,
+        share: Work | None,
+        as_it_is: WhatIfResult | None = None,
+        *,
+        is_given: bool = False,
+    ) -> WhatIf:
+        """Return what a change gains. Raises SpecError for one that a user gave and no hardware can have.
+
+        share: of the work of its search and later ones, None for no search; as_it_is: where it was timed.
+        """
         change, have = ", ".join(texts_of(values)), _now(self.case.hardware, values)
         try:
             hardware = as_hardware(self.own.hardware, set_values=values)
@@ -205,33 +237,40 @@ class WhatIfs:
             return WhatIf(change=change, have=have, words=f"{change}: {error}")
         if self.stop.out_of_time:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
-        as_it_is = None
         try:
             if not _LINKS.isdisjoint(values):
                 return self._compared(self.placed_now, change, have, *self._placed_again(hardware))
-            as_it_is = self._as_it_is(values)
-            searched = self._searched(replace(self.case, hardware=hardware), values, self.now.arrays)
+            as_it_is = as_it_is or self._as_it_is(values)
+            searched = None
+            if share is not None:
+                case = replace(self.case, hardware=hardware)
+                searched = self._searched(case, values, self.now.arrays, share)
         except RramallocError as error:  # other arrays may not hold the network any more
             return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")
         return self._compared(self.now, change, have, as_it_is, searched)
 
-    def _of_more_kinds(self) -> list[WhatIf]:
+    def _of_more_kinds(self, share: Work) -> list[WhatIf]:
         """Return what more arrays of each kind gain that has a number."""
         limited = [kind for kind in self._kinds if kind.arrays is not None]
         numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
-        return [self._of({name: number}, is_given=False) for name, number in numbers.items()]
+        return [
+            self._of({name: number}, None if share.is_used_up else share) for name, number in numbers.items()
+        ]
 
-    def _of_more_arrays(self) -> list[WhatIf]:
+    def _of_more_arrays(self, share: Work) -> list[WhatIf]:
         """Return what more arrays gain, as many as the chips have; nothing where all are in use."""
         chip, used = self.case.hardware.chip, self.now.arrays
         added = _more(used) if chip is None else min(_more(used), chip.arrays - used)
         if added < 1:
             return []
         change = f"{added} more arrays"
-        if self.stop.out_of_time:
-            return [WhatIf(change=change, words=f"{change}: {NOT_TRIED}")]
+        if share.is_used_up:
+            words = (
+                NOT_TRIED if self.stop.out_of_time else f"not tried, optimize --arrays {used + added} does"
+            )
+            return [WhatIf(change=change, words=f"{change}: {words}")]
         try:
-            searched = self._searched(self.case, {}, used + added)
+            searched = self._searched(self.case, {}, used + added, share)
         except RramallocError as error:
             return [WhatIf(change=change, words=f"{change}: {error}")]
         return [self._compared(self.now, change, None, self.now, searched)]
@@ -242,15 +281,19 @@ class WhatIfs:
         change: str,
         have: str | None,
         as_it_is: WhatIfResult,
-        searched: WhatIfResult,
+        searched: WhatIfResult | None,
     ) -> WhatIf:
-        gain, more_um2 = 1 - searched.value / now.value, _more_um2(now, searched)
+        best = searched or as_it_is
+        gain, more_um2 = 1 - best.value / now.value, _more_um2(now, best)
         words = change if have is None else f"{change} (now {have})"
         if as_it_is is not now:
-            words += f": {plain_quantity(as_it_is.value, self._unit)} as it is, "
-            words += f"{plain_quantity(searched.value, self._unit)} searched again"
+            words += f": {plain_quantity(as_it_is.value, self._unit)} as it is"
+            if searched is None:
+                words += ", searched again only if named by --what-if"
+            else:
+                words += f", {plain_quantity(searched.value, self._unit)} searched again"
         else:
-            words += f": {plain_quantity(searched.value, self._unit)}"
+            words += f": {plain_quantity(best.value, self._unit)}"
         per_mm2 = None
         if gain > SAME_SUM:
             words += f", {share(gain)} shorter"
@@ -312,16 +355,23 @@ class WhatIfs:
         """Return the allocation on the changed hardware."""
         return self.own.with_arguments(self.case.network, {"set_values": values})
 
-    def _searched(self, case: Case, values: HardwareValues, arrays: int) -> WhatIfResult:
-        """Return what `optimize --set --start` finds within so many arrays. Raises RramallocError."""
+    def _searched(self, case: Case, values: HardwareValues, arrays: int, share: Work) -> WhatIfResult:
+        """Return what `optimize --set --start` finds within so many arrays and what is left of a share.
+
+        Raises RramallocError.
+        """
         own = self._timed(values)
         case = replace(case, measured=own.measured).with_stages(self.case.stages)
         request = Request(objective=self.objective, seed=self.seed, start=own)
         if self._kinds:
             case, arrays = self._within_kinds(case, arrays)
         what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"
-        stop = self.stop.nested(self.stop.work).told(self.tell, f"what if {what}")
-        objective, answer = solved(case, arrays, request, stop)
+        left = share.work - int(share.spent_s / SECONDS_PER_WORK)
+        stop = self.stop.nested(left).told(self.tell, f"what if {what}")
+        try:
+            objective, answer = solved(case, arrays, request, stop)
+        finally:
+            share.charge(stop.spent_s)
         found = checked_answer(objective, answer, arrays, request.method)
         result = self._result(found.checked.timing, found.checked.used, found.absolute, found.metrics)
         bound, in_ns = found.lower_bound, self._unit == "ns" and objective.unit != "ns"

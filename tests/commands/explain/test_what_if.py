@@ -10,6 +10,7 @@ from commands.explain.test_explain import chain, machine
 from program import run
 
 import rramalloc
+from rramalloc.allocation.optimize import solved
 from rramalloc.commands.explain.explanation import NOT_TRIED
 from rramalloc.commands.explain.what_if import better_values
 from rramalloc.errors import SpecError
@@ -268,3 +269,32 @@ def test_changes_that_cost_no_area_are_a_list_of_their_own(tmp_path: Path) -> No
         ("no area", "timing.adc_ns=0.5"),
         ("gains nothing", "timing.read_ns=2.0"),
     ]
+
+
+def test_searches_of_the_list_share_a_small_part_of_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A twentieth of the work is for all of them; a change that is named has all of it; without work, none.
+
+    The searches of this network are charged nothing that counts, so that the share stays whole.
+    """
+    allowed = list[int]()
+
+    def recorded(case: Any, arrays: int, request: Any, stop: Work) -> Any:
+        allowed.append(stop.work)
+        return solved(case, arrays, request, stop)
+
+    monkeypatch.setattr("rramalloc.commands.explain.what_if.solved", recorded)
+    asked: dict[str, Any] = {"hardware": machine(tmp_path, ADC), "allocation": {"copies": {"conv1": 1}}}
+    rramalloc.explain(ONE, work=100, **asked)
+    assert len(allowed) == 5
+    assert max(allowed) <= 5
+    allowed.clear()
+    rramalloc.explain(ONE, work=100, what_if=["timing.adc_ns=0.5"], **asked)
+    assert allowed == [100]
+    allowed.clear()
+    made = rramalloc.explain(ONE, work=0, **asked)
+    assert allowed == []
+    gains = {each.change: (each.gain, each.searched) for each in made.what_if}
+    assert gains["timing.adc_ns=0.5"] == (0.5, None)
+    assert gains["1 more arrays"] == (None, None)
