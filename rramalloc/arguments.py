@@ -27,7 +27,7 @@ from pydantic import AfterValidator, BeforeValidator, InstanceOf, Strict, TypeAd
 
 from rramalloc import choices
 from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
-from rramalloc.errors import SpecError, UnknownNameError, suggestion
+from rramalloc.errors import RramallocError, SpecError, UnknownNameError, suggestion
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -159,7 +159,11 @@ def checked(call: Call) -> Call:
         kinds.update(kinds or {name: _Kind.of(hint) for name, hint in _hints(call).items()})
         for name in bound.arguments.keys() & kinds.keys():
             bound.arguments[name] = kinds[name].fitted(name, bound.arguments[name])
-        return call(*bound.args, **bound.kwargs)
+        try:
+            return call(*bound.args, **bound.kwargs)
+        except RramallocError as error:
+            error.in_python = True
+            raise
 
     check.__signature__ = signature  # type: ignore[attr-defined]
     for annotation in call.__annotations__.values():

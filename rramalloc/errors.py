@@ -19,11 +19,53 @@ _SHOWN = 20
 """Layers that a MissingLatencyError names at most."""
 
 
+_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--([a-z][a-z0-9-]*)")
+"""Option of the command line, outside of commands that stand in a message as they are typed."""
+_ARGUMENTS = {
+    "set": "set_values",
+    "input-shape": "input_shapes",
+    "input-value": "input_values",
+    "time-limit": "time_limit_s",
+}
+"""Arguments of calls whose options have other names."""
+
+
+def _of_call(found: re.Match[str]) -> str:
+    """Return the argument of a call in place of an option."""
+    name = found[1]
+    return found[0] if name is None else _ARGUMENTS.get(name, name.replace("-", "_"))
+
+
 class RramallocError(Exception):
     """Base of all errors caused by the input or the budget; the command line exits with 1.
 
-    IPython shows the message and the user's own lines that led to it; `%debug` still has the whole stack.
+    Messages are written as a terminal shows them. What leaves a public call names arguments in place of
+    options: "use mapping sdk" for "use --mapping sdk". IPython shows the message and the user's own lines
+    that led to it; `%debug` still has the whole stack.
     """
+
+    in_python = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        told: Callable[[RramallocError], str] | None = cls.__dict__.get("__str__")
+        if told is not None:
+            own = told
+
+            def shown(self: RramallocError) -> str:
+                return _OPTION.sub(_of_call, own(self)) if self.in_python else own(self)
+
+            cls.__str__ = shown  # type: ignore[assignment, method-assign]
+
+    @property
+    def on_terminal(self) -> str:
+        """The message with options of the command line."""
+        before = self.in_python
+        self.in_python = False
+        try:
+            return str(self)
+        finally:
+            self.in_python = before
 
     def _render_traceback_(self) -> list[str]:
         """Return the lines that IPython prints instead of a traceback."""

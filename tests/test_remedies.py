@@ -191,11 +191,12 @@ Errors = type[RramallocError] | tuple[type[RramallocError], ...]
 
 def check(call: Call, error: Errors, words: str) -> None:
     """Every remedy of the error that a call ends in is in the message, and helps."""
-    with pytest.raises(error, match=words) as caught:
+    with pytest.raises(error) as caught:
         call.run()
     remedies = caught.value.remedies  # type: ignore[attr-defined]
     assert remedies
-    told = str(caught.value)
+    told = caught.value.on_terminal
+    assert re.search(words, told)
     if isinstance(caught.value, BudgetError) and caught.value.reload is not None:
         remedies = [
             *remedies,
@@ -511,7 +512,7 @@ def test_a_row_block_wider_than_a_tile() -> None:
         SpecError, match=r"one tile of 4: write \[chip\] arrays_per_tile = 19, or more"
     ) as caught:
         call.run()
-    call.follow(str(caught.value))
+    call.follow(caught.value.on_terminal)
 
 
 def test_placing_without_a_chip() -> None:

@@ -183,7 +183,7 @@ def test_a_policy_that_is_cut_off_or_names_a_huge_shape(tmp_path: Path) -> None:
 
 def test_a_policy_needs_its_layers_and_nothing_else_does(tmp_path: Path) -> None:
     policy, layers = files(tmp_path)
-    with pytest.raises(SpecError, match="give CIM-AQ's YAML, --bits-layers FILE"):
+    with pytest.raises(SpecError, match="give CIM-AQ's YAML, bits_layers FILE"):
         rramalloc.optimize(residual(), 60, bits=policy)
     with pytest.raises(SpecError, match="is for a policy"):
         rramalloc.optimize(residual(), 60, bits=tmp_path / "bits.csv", bits_layers=layers)

@@ -99,9 +99,9 @@ def test_patterns_classifiers_and_what_is_left() -> None:
     ):
         with pytest.raises(SpecError, match=words.replace("*", r"\*")):
             stages(host=host)
-    with pytest.raises(UnsupportedError, match=r"--host or put .* --fc crossbar"):
+    with pytest.raises(UnsupportedError, match=r"host or put .* fc crossbar"):
         stages(host="c*")
-    with pytest.raises(UnsupportedError, match="leave one of them out of --host"):
+    with pytest.raises(UnsupportedError, match="leave one of them out of host"):
         rramalloc.inspect(linear, host="fc")
 
 
@@ -129,7 +129,7 @@ def test_a_file_with_host_layers_is_reproduced(files: tuple[Path, Path], tmp_pat
     page = tmp_path / "r.html"
     assert run("report", path, tmp_path / "s.json", "--network", network, "-o", page).code == 0
     assert rramalloc.simulate(network, path, host=[], fc="crossbar").coverage.complete
-    with pytest.raises(SpecError, match="copies: 'c1' is left to the host, by --fc or --host"):
+    with pytest.raises(SpecError, match="copies: 'c1' is left to the host, by fc or host"):
         rramalloc.simulate(network, path, host="c1")
     document = json.loads(path.read_text())
     document["options"]["host"] = ["c9"]

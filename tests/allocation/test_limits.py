@@ -114,10 +114,10 @@ def test_larger_blocks_may_have_the_divisors() -> None:
 def test_copies_that_divide_nothing_are_named() -> None:
     with pytest.raises(SpecError, match=r"'conv1' is to have 3\.\.3 copies that divide 55: no number does"):
         rramalloc.optimize("alexnet", 500, copies=["conv1=3"], copies_divide="width")
-    with pytest.raises(UnsupportedError, match="limits of --copies, --copies-divide or --at-most"):
+    with pytest.raises(UnsupportedError, match="limits of copies, copies_divide or at_most"):
         rramalloc.optimize("alexnet", 500, copies_divide="width", method="gain")
     limits: dict[str, Any] = {"copies": ["conv1=3024"], "copies_divide": "windows", "mapping": "sdk"}
-    with pytest.raises(SpecError, match=r"'conv1' has no divisor within its --copies"):
+    with pytest.raises(SpecError, match=r"'conv1' has no divisor within its copies"):
         rramalloc.optimize("alexnet", "x50", **limits)
 
 
@@ -129,7 +129,7 @@ def test_a_wrong_limit_is_named_by_its_layer(wrong: Any) -> None:
 
 def test_a_budget_below_the_copies_that_are_held_says_so() -> None:
     """161 arrays store every layer once, conv1 takes 3 of them: 461 with 101 copies of it."""
-    words = "needs 461 arrays with every layer in the fewest copies .* --arrays 461, or leave out --copies"
+    words = "needs 461 arrays with every layer in the fewest copies .* arrays 461, or leave out copies"
     with pytest.raises(BudgetError, match=words):
         rramalloc.optimize("alexnet", 400, copies={"conv1": 101})
     assert rramalloc.optimize("alexnet", 461, copies={"conv1": 101}, work=1).arrays.used == 461

@@ -125,7 +125,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
 
 @pytest.mark.parametrize("name", ["sdk", "vw-sdk"])
 def test_only_with_modes(name: str) -> None:
-    with pytest.raises(UnsupportedError, match="use --mapping sdk"):
+    with pytest.raises(UnsupportedError, match="use mapping sdk"):
         rramalloc.optimize("alexnet", "x2", method=name)
 
 

@@ -93,7 +93,7 @@ def test_the_budget_that_the_refusal_names_fits() -> None:
     chip = preset.chip.model_copy(update={"tiles": (9, 8)})
     given: dict[str, Any] = {"hardware": preset.model_copy(update={"chip": chip}), "mapping": "whole_kernel"}
     full = rramalloc.optimize("resnet18", 72 * 64, work=1, **given)
-    with pytest.raises(UnsupportedError, match=r"the chip has 72: .* whole_kernel and --arrays 4352"):
+    with pytest.raises(UnsupportedError, match=r"the chip has 72: .* whole_kernel and arrays 4352"):
         rramalloc.export("resnet18", full, "mnsim")
     less = rramalloc.optimize("resnet18", 68 * 64, work=1, **given)
     assert rramalloc.export("resnet18", less, "mnsim")

@@ -44,9 +44,7 @@ def test_layers_of_a_network_with_branches() -> None:
     texts = [remark.text for remark in found.remarks]
     assert sum(text.startswith("add takes no time") for text in texts) == 8
     assert "layers alone: additions, concatenations and all else that joins them take no time" in texts
-    with pytest.raises(
-        UnsupportedError, match="more than one layer reads this one: export with --layers-only"
-    ):
+    with pytest.raises(UnsupportedError, match="more than one layer reads this one: export with layers_only"):
         rramalloc.export("resnet18", {}, "neurosim", hardware="neurosim")
     with pytest.raises(UnsupportedError, match="told how layers are joined"):
         rramalloc.export("resnet18", {}, "pimsyn", layers_only=True)
