@@ -73,11 +73,7 @@ class _Evolution:
             if self.stop.is_used_up:
                 self.stopped = True
                 break
-            ordered = self.by_fitness(population)
-            kept = -(-int(SURVIVING * 100) * len(ordered) // 100)
-            spared = self.draw.random(len(ordered)) < SPARED
-            spared[:kept] = True
-            survivors = ordered[spared]
+            survivors = self._survivors(self.by_fitness(population))
             mutants = [self._mutant(survivors) for _ in range(size - len(survivors))]
             population = np.concatenate((survivors, np.array(mutants, dtype=np.int64)))
         return self.by_fitness(population)
@@ -88,6 +84,12 @@ class _Evolution:
         self.stop.charge(cost.BATCH * batches + cost.INDIVIDUAL * len(population))
         makespans = makespan_of_each(self.problem.graph, population)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
+
+    def _survivors(self, ordered: Ints) -> Ints:
+        kept = -(-int(SURVIVING * 100) * len(ordered) // 100)
+        spared = self.draw.random(len(ordered)) < SPARED
+        spared[:kept] = True
+        return ordered[spared]
 
     def _mutant(self, survivors: Ints) -> Copies:
         """Return copies with one copy more, fewer or neither of each stage; infeasible draws are repeated."""

@@ -208,11 +208,7 @@ class EmulatedLayer:
         """
         grid = self.grid
         folded = tensor if self.fold is None else self._folded(tensor, self.fold)
-        most = max((array.block.rows for array in self.arrays), default=1).bit_length()
-        bits = most + self.storage.most.bit_length() + self.converters.width - 1
-        # Single precision where the sums of an array are exact in it.
-        kind = np.float32 if bits <= EXACT_SINGLE_BITS and self.converters.exact else np.float64
-        source = np.pad(folded.astype(kind), ((0, 0), (0, 1), (0, 1)))
+        source = np.pad(folded.astype(self._type()), ((0, 0), (0, 1), (0, 1)))
         (high, wide), (down, across) = grid.block, grid.phase
         result = np.zeros((grid.rows, high, grid.columns, wide, self.channels), dtype=np.int64)
         for copies, arrays in self._teams():
@@ -261,6 +257,12 @@ class EmulatedLayer:
     def _columns(self) -> int:
         """Bitlines of all groups of a copy."""
         return self.grid.block[0] * self.grid.block[1] * self.channels * len(self.storage.factors)
+
+    def _type(self) -> type[np.floating[Any]]:
+        """Return single precision where the sums of an array are exact in it."""
+        most = max((array.block.rows for array in self.arrays), default=1).bit_length()
+        bits = most + self.storage.most.bit_length() + self.converters.width - 1
+        return np.float32 if bits <= EXACT_SINGLE_BITS and self.converters.exact else np.float64
 
     def _read(
         self, source: Real, blocks: Ints, copies: range, arrays: list[ProgrammedArray]
