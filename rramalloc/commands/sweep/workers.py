@@ -26,7 +26,7 @@ from typing import Any, Protocol, TypeVar
 
 from rramalloc.commands.sweep.rows import Found, failure
 from rramalloc.compiled import compilation
-from rramalloc.errors import SpecError, WorkerError
+from rramalloc.errors import RramallocError, SpecError, WorkerError
 from rramalloc.files import Closing
 from rramalloc.lazy import how_to_install
 from rramalloc.records import brief, is_whole
@@ -132,6 +132,8 @@ def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tupl
                 raise workers.lost(error) from None
             except WorkerError as error:
                 raise WorkerError(f"{error}{workers.others(point)}; {_RESUME}") from None
+            except RramallocError as error:  # of its environment, not of another version
+                raise WorkerError(f"a worker cannot run the sweep: {error}; {_RESUME}") from None
             except Exception as error:  # noqa: BLE001 - a row says what failed: the worker has other code
                 words = f"a worker cannot run the sweep ({type(error).__name__}: {_first_line(error)})"
                 words += f": install the same rramalloc on all workers{workers.others(point)}"

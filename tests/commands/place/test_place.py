@@ -18,6 +18,7 @@ from rramalloc.choices import MAPPINGS
 from rramalloc.commands.place.arrange import construct
 from rramalloc.commands.place.check import check_placement
 from rramalloc.errors import BudgetError, CapacityError, SpecError
+from rramalloc.hardware.preset_files import preset_names
 from rramalloc.hardware.tables import Counting, Timing
 from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.options import MappingOptions
@@ -174,3 +175,17 @@ def test_what_modes_cannot_be_is_refused() -> None:
         rramalloc.optimize(network, 40, hardware=fast, mapping="sdk", placed=True)
     with pytest.raises(SpecError, match=r"block.c1: must be from \[1, 1\] to \[4, 4\]"):
         rramalloc.place(network, {"copies": {}, "block": {"c1": [5, 1]}}, hardware=board)
+
+
+@pytest.mark.parametrize("preset", [name for name in preset_names() if rramalloc.load_hardware(name).chip])
+def test_what_optimize_returns_is_placed_on_every_preset(preset: str) -> None:
+    """A small network on all arrays of the chip, and one on the fewest that hold it."""
+    for network, arrays in (("resnet8", None), ("squeezenet", "x1")):
+        try:
+            found = rramalloc.optimize(network, arrays, hardware=preset, work=1, progress=False)
+        except BudgetError:
+            assert network == "squeezenet"  # the chip is too small for it, whoever places it
+            continue
+        placed = rramalloc.place(network, found, work=0)
+        stored = Counter(layer for layer, _ in {(array.layer, array.replica) for array in placed.arrays})
+        assert stored == found.copies
