@@ -169,6 +169,6 @@ def test_a_chip_that_is_too_small_says_how_many_are_needed() -> None:
     text = str(caught.value)
     assert f"the chips have {small.arrays:,} arrays, {need:,} are needed" in text
     assert f"{chips:,} chips of {small.arrays:,}; " in text
-    assert f"[chip] chips = [1, {chips}], or --crossbar 512x512" in text
+    assert f"[chip] chips = [1, {chips}], or crossbar 512x512" in text
     assert "or --reload to write and run the layers" in text
     assert "--arrays" not in text

@@ -254,7 +254,7 @@ def test_links_are_refused_where_no_transfer_is_counted(tmp_path: Path) -> None:
     made = rramalloc.explain(ONE, 1, speedup=2, **asked)
     assert [each.change for each in made.what_if] == ["timing.step_ns=2.0", "1 more arrays"]
     for change in ("chip.hop_ns_tile=1", "chip.bandwidth_chip_gb_s=8"):
-        with pytest.raises(SpecError, match=rf"{change[:-2]} is not timed without --placed"):
+        with pytest.raises(SpecError, match=rf"{change[:-2]} is not timed without placed"):
             rramalloc.explain(ONE, 1, what_if=["timing.step_ns=2", change], **asked)
 
 
