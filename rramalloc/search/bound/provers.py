@@ -21,6 +21,8 @@ from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
 _SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
+_LEAST_LEFT_S = 2.0
+"""Counted work that is left where the program begins: with less, branch and bound alone proves more."""
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
 
 
@@ -81,7 +83,8 @@ class PlacesProver:
         """Raise the bound, as `LowerSide.run`."""
         if self.branching.begins_with_program and not self._has_begun:
             self._has_begun = True
-            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
+            if left_s >= _LEAST_LEFT_S:
+                self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
         program, begun_s = self._program, stop.spent_s
         has_paces = math.isfinite(self._program_pace)
         # What is below another bound so far does not take all of the work.
