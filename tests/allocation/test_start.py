@@ -77,9 +77,9 @@ def test_a_target_that_the_start_meets_is_met() -> None:
         (HELD | {"conv9": 1}, {}, "the network has no stage 'conv9'"),
         (HELD | {"conv5": 170}, {}, "conv5"),
         (HELD | {"conv1": 3000}, {}, "takes 9420 arrays, the budget is 500; 'conv1' takes most, 9000"),
-        (HELD, {"copies": ["conv1=4"]}, r"'conv1' has 26 copies, --copies says 4\.\.4"),
-        ({"copies": HELD, "block": {"conv1": (2, 2)}}, {}, "use --mapping sdk"),
-        (HELD, {"copies_divide": "width"}, "'conv1' has 26 copies, --copies-divide wants divisors of 55"),
+        (HELD, {"copies": ["conv1=4"]}, r"'conv1' has 26 copies, copies says 4\.\.4"),
+        ({"copies": HELD, "block": {"conv1": (2, 2)}}, {}, "use mapping sdk"),
+        (HELD, {"copies_divide": "width"}, "'conv1' has 26 copies, copies_divide wants divisors of 55"),
         (HELD, {"method": "gain"}, "is for method 'auto'"),
     ],
 )

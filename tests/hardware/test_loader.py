@@ -166,9 +166,9 @@ def test_a_chip_that_is_too_small_says_how_many_are_needed() -> None:
     chips = -(-need // small.arrays)
     with pytest.raises(BudgetError) as caught:
         rramalloc.optimize("vgg16", 10**6, hardware=hardware.model_copy(update={"chip": small}))
-    text = str(caught.value)
+    text = caught.value.on_terminal
     assert f"the chips have {small.arrays:,} arrays, {need:,} are needed" in text
     assert f"{chips:,} chips of {small.arrays:,}; " in text
-    assert f"[chip] chips = [1, {chips}], or crossbar 512x512" in text
+    assert f"[chip] chips = [1, {chips}], or --crossbar 512x512" in text
     assert "or --reload to write and run the layers" in text
     assert "--arrays" not in text
