@@ -513,11 +513,19 @@ def checked_answer(objective: Objective, answer: Answer, arrays: int, method: st
 
 
 def checked_allocation(
-    case: Case, arrays: int, objective: Objective, request: Request, stop: Work, answer: Answer
+    case: Case,
+    arrays: int,
+    objective: Objective,
+    request: Request,
+    stop: Work,
+    answer: Answer,
+    *,
+    with_links: bool = False,
 ) -> Allocation:
     """Return the allocation of an answer to an objective, re-timed and re-checked. Raises SolverError.
 
-    stop: what was charged to it is the work of the allocation.
+    stop: what was charged to it is the work of the allocation; with_links: whether its time counts the
+    transfer between tiles.
     """
     problem, counted_s = objective.problem, stop.counted_s
     checked, value, bound, absolute, metrics = checked_answer(objective, answer, arrays, request.method)
@@ -571,7 +579,7 @@ def checked_allocation(
         ),
         host=coverage.host,
         coverage=coverage,
-        not_counted=left_uncounted(hardware, network, coverage, with_links=False),
+        not_counted=left_uncounted(hardware, network, coverage, with_links=with_links),
         warnings=case.warnings(arrays),
     )
 

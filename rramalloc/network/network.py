@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -13,7 +14,7 @@ from functools import cached_property
 from itertools import accumulate, chain, count
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import FailFast, TypeAdapter
+from pydantic import FailFast, Field, TypeAdapter
 
 from rramalloc.errors import NetworkError, SpecError, suggestion
 from rramalloc.frozen import FrozenDict
@@ -64,7 +65,7 @@ class NetworkDocument(Record):
     unmodelled: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
     precomputed: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
-    feeds_back: bool = False
+    feeds_back: bool = Field(False, exclude_if=operator.not_)
 
 
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)

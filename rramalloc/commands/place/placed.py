@@ -26,14 +26,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed, left_uncounted
+from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of, propose
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
 from rramalloc.errors import SpecError
-from rramalloc.network.coverage import Coverage
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.objective import Latency
@@ -136,7 +135,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     elif stopped is Stopped.PROOF:  # of the time without transfer
         stopped = Stopped.EXHAUSTED
     found = replace(found, stopped=stopped)
-    allocation = checked_allocation(case, arrays, objective, request, stop, found)
+    allocation = checked_allocation(case, arrays, objective, request, stop, found, with_links=True)
     graph = problem.graph
     transfer_ns = {
         graph.names[stage]: best.transfer_ns[stage] for stage in graph.network_order if graph.weighted[stage]
@@ -148,9 +147,7 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     placed = Placed(
         rounds=len(rounds), converged=converged, transfer_ns=transfer_ns, delays=tuple(delays) or None
     )
-    coverage = Coverage.of(case.network, graph.names)
-    counted = left_uncounted(hardware, case.network, coverage, with_links=True)
-    return allocation.model_copy(update={"placed": placed, "not_counted": counted})
+    return allocation.model_copy(update={"placed": placed})
 
 
 def _all_that_may_be_faster(case: Case, problem: Problem, seed: int, stop: Work) -> tuple[list[_Round], bool]:
