@@ -6,6 +6,7 @@ it; this follows those pages in a temporary folder and keeps what their commands
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import sys
@@ -19,6 +20,13 @@ sys.path.insert(0, str(DOCS.parent / "tests"))
 from pages import follow  # noqa: E402 - where the tests keep it
 
 SHOWN = re.compile(r"\]\(figures/([\w-]+\.svg)\)")
+COMPARED = (
+    *("alexnet", "resnet18", "squeezenet", "mobilenet_v2", "inception_v1", "densenet121", "unet", "vit_b16"),
+)
+RIVALS = (
+    *("bottleneck", "proportional", "lagrange", "genetic", "annealing", "milp", "isaac", "cim-mlc"),
+    *("neurosim", "balance"),
+)
 INK, GREY, PALE, BLUE, ORANGE = "#222222", "#8a8a8a", "#eeeeee", "#2f6db5", "#e08a1e"
 
 
@@ -48,6 +56,12 @@ class Picture:
         self.shapes.append(
             f'<path d="M{start[0]:g} {start[1]:g}L{end[0]:g} {end[1]:g}" stroke="{colour}" '
             f'stroke-width="1.5"{tip}/>'
+        )
+
+    def dot(self, at: tuple[float, float], radius: float, fill: str) -> None:
+        """Draw a disc around `at`."""
+        self.shapes.append(
+            f'<circle cx="{at[0]:.5g}" cy="{at[1]:g}" r="{radius:g}" fill="{fill}" stroke="white"/>'
         )
 
     def text(self, at: tuple[float, float], words: str, anchor: str = "start") -> None:
@@ -159,10 +173,51 @@ def parallel_window() -> str:
     return picture.svg()
 
 
+def bound() -> str:
+    """Draw how far methods of results/comparison.csv are above the proven bound."""
+    picture = Picture(
+        640, 290, "No allocation is left of the line: makespans of methods over the proven bound"
+    )
+    left, right, top, pitch, longest = 130, 610, 62, 26, 2.0
+    rows = [row for row in _compared() if row["network"] in COMPARED]
+    picture.text((left, 24), "makespan over the proven lower bound, twice the fewest arrays of 128 x 128")
+    scale = (right - left) / (longest - 1)
+    for tick in (1.0, 1.25, 1.5, 1.75, 2.0):
+        picture.text((left + (tick - 1) * scale, 46), f"x{tick:g}", "middle")
+    bottom = top + pitch * (len(COMPARED) - 1)
+    picture.box((left - 1, top - 10), (2, bottom - top + 20), INK)
+    for number, network in enumerate(COMPARED):
+        height = top + number * pitch
+        picture.text((left - 14, height + 4), network, "end")
+        picture.line((left, height), (right, height), PALE)
+        methods = {row["method"]: row for row in rows if row["network"] == network}
+        steps = float(methods["auto"]["lower_bound"])
+        for method in (*RIVALS, "auto"):
+            ratio = float(methods[method]["makespan"]) / steps if method in methods else longest + 1
+            if ratio <= longest:
+                colour = BLUE if method == "auto" else ORANGE
+                picture.dot((left + (ratio - 1) * scale, height), 6 if method == "auto" else 4, colour)
+    picture.text((left - 4, 276), "no allocation is left of the line")
+    picture.dot((left + 216, 272), 6, BLUE)
+    picture.text((left + 228, 276), "rramalloc")
+    picture.dot((left + 310, 272), 4, ORANGE)
+    picture.text((left + 320, 276), f"{len(RIVALS)} methods; some beyond x{longest:g}")
+    return picture.svg()
+
+
+def _compared() -> list[dict[str, str]]:
+    """Return the rows of the measured comparison with twice the fewest arrays."""
+    with (DOCS.parent / "results" / "comparison.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(line for line in file if not line.startswith("#")))
+    first = {row["network"]: row["arrays"] for row in reversed(rows)}
+    return [row for row in rows if row["arrays"] == first[row["network"]]]
+
+
 PICTURES: Mapping[str, Callable[[], str]] = {
     "crossbar.svg": crossbar,
     "copies.svg": copies_of_weights,
     "parallel_window.svg": parallel_window,
+    "bound.svg": bound,
 }
 """Figures that no command of a page draws."""
 
