@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -284,6 +284,7 @@ def _weight_bytes(network: Network) -> int:
     return _WEIGHT_BYTES * sum(stage.weight_count(network.input_shape(stage).channels) for stage in stages)
 
 
+@runtime_checkable
 class Device(Protocol):
     """Runs what it is given and says how long that took.
 

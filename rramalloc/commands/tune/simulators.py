@@ -39,6 +39,7 @@ _TAIL_BYTES = 1 << 16
 _NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))")
 
 
+@runtime_checkable
 class Simulator(Protocol):
     """Judge of allocations; a lab's own tool is one small class.
 
