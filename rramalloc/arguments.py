@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
+from types import GenericAlias
 from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -61,8 +61,12 @@ def checked(call: Call) -> Call:
 
     @functools.cache
     def kinds() -> dict[str, tuple[Any, TypeAdapter[tuple[Any]]]]:
-        """Return the annotation of every argument, and what checks it, in a tuple: unions take a config so."""
-        return {name: (hint, TypeAdapter(tuple[hint], config=_STRICT)) for name, hint in _hints(call).items()}
+        """Return the annotation of every argument, and what checks it; in a tuple each takes a config."""
+        return {
+            name: (hint, TypeAdapter(cast("Any", GenericAlias(tuple, (hint,))), config=_STRICT))
+            for name, hint in _hints(call).items()
+            if name in signature.parameters
+        }
 
     @functools.wraps(call)
     def check(*args: Any, **kwargs: Any) -> Any:
@@ -88,18 +92,10 @@ def checked(call: Call) -> Call:
 
 
 def _hints(call: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type of every argument, without those of a library that is not installed."""
-    hints: dict[str, Any] = {}
-    for name, annotation in call.__annotations__.items():
+    """Return the type of every argument, also of those that it shares with other calls."""
+    hints = get_type_hints(call)
+    for annotation in call.__annotations__.values():
         if shared := UNPACKED.fullmatch(str(annotation)):
             kinds = {name: value for home in _HOMES for name, value in vars(import_module(home)).items()}
             hints |= get_type_hints(SHARED[shared[1]][0], localns=kinds | vars(choices))
-            continue
-        one = types.SimpleNamespace(__annotations__={name: annotation})
-        with suppress(ImportError):  # the call itself says that the library is missing
-            try:
-                hints |= get_type_hints(one, globalns=call.__globals__)
-            except NameError as error:  # a library that the module imports for type checkers only
-                library = {str(error.name): import_module(str(error.name))}
-                hints |= get_type_hints(one, globalns=call.__globals__ | library)
     return hints

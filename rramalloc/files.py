@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import errno
+import glob
 import hashlib
 import itertools
 import json
@@ -14,16 +14,18 @@ import secrets
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 import threading
 import tomllib
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, Self
 
-from rramalloc.errors import FileError, RramallocError, SpecError, suggestion
+from rramalloc.errors import FileError, RramallocError, suggestion
 from rramalloc.memory import is_short_of_memory, limit_of_memory
 
 JSON_LIMIT_BYTES = 64 * 2**20
@@ -33,6 +35,7 @@ _TOML_DEPTH = 100  # parts of a dotted key: tomllib recurses for each
 _JSON_KEYS = 200_000  # keys of one object, as many as a network may have nodes: bounds memory
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _DRAFT_ENDING = ".tmp"
+_LOCK = "lock"  # file in a draft of a folder, which its process holds
 _NO_FOLDER = "exists and is no folder: name a new folder"
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 _LIMITS = {
@@ -50,8 +53,8 @@ def read_bytes(path: str | os.PathLike[str], limit_bytes: int) -> bytes:
     with open_to_read(path) as stream:
         content = stream.read(limit_bytes + 1)
     if len(content) > limit_bytes:
-        shown = os.fspath(path)
-        raise FileError(shown, f"is larger than the limit of {limit_bytes} bytes for this kind of file")
+        words = f"is larger than the limit of {limit_bytes} bytes for this kind of file"
+        raise FileError(os.fspath(path), words)
     return content
 
 
@@ -61,10 +64,9 @@ def open_to_read(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     shown = os.fspath(path)
     with file_errors(shown):
         mode = os.stat(path).st_mode
-        if stat.S_ISDIR(mode):
-            raise FileError(shown, "is a folder, a file is needed")
         if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-            raise FileError(shown, "is a device or socket, a file is needed")
+            kind = "folder" if stat.S_ISDIR(mode) else "device or socket"
+            raise FileError(shown, f"is a {kind}, a file is needed")
         with open(path, "rb") as stream:
             yield stream
 
@@ -96,17 +98,10 @@ def parse_json(text: str, where: str) -> Any:
         if _SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode()
         return document
-    except UnicodeEncodeError:
-        words = "holds half a character (\\ud800 to \\udfff alone), which is no text: remove it"
-        raise FileError(where, words) from None
-    except json.JSONDecodeError as error:
-        raise FileError(
-            where, f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
-        ) from None
     except RecursionError:
         raise FileError(where, "is nested too deeply for a JSON document of this program") from None
     except ValueError as error:
-        raise FileError(where, f"is not usable JSON: {error}") from None
+        raise FileError(where, f"is not JSON that this program reads: {error}") from None
 
 
 def beside(folder: str, entry: str) -> str:
@@ -116,26 +111,17 @@ def beside(folder: str, entry: str) -> str:
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return a TOML document. Raises FileError, SpecError for a date or a time."""
+    """Return a TOML document; dates and times are refused. Raises FileError."""
     text = read_text(path, TOML_LIMIT_BYTES).replace("\r\n", "\n")
     if any(_dots_of_keys(line) > _TOML_DEPTH for line in text.split("\n")):
         raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
     try:
         document = tomllib.loads(text)
+        json.dumps(document, default=_refuse_date)  # values are kept as JSON, which has no dates
     except RecursionError:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
-        raise FileError(os.fspath(path), f"is not TOML: {error}") from None
-    values: list[tuple[str, Any]] = [("", document)]
-    while values:
-        name, value = values.pop()
-        if isinstance(value, datetime.date | datetime.time):  # JSON, in which values are kept, has none
-            words = f"holds the date or time {value}: write it as a text in quotes"
-            raise SpecError(os.fspath(path), f"{name.lstrip('.')}: {words}")
-        if isinstance(value, dict):
-            values += ((f"{name}.{key}", inner) for key, inner in value.items())
-        elif isinstance(value, list):
-            values += ((name, inner) for inner in value)
+        raise FileError(os.fspath(path), f"is not TOML that this program reads: {error}") from None
     return document
 
 
@@ -185,18 +171,26 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Raises FileError.
     """
-    shown = os.fspath(path)
-    with file_errors(shown):
-        _refuse_folder(shown)
-        if not is_stream(shown):
-            with _ending_clean(), _replacing(Path(os.path.realpath(path))) as stream:
-                yield stream
+    with file_errors(os.fspath(path)):
+        target = _target(path)
+        if target is None:
+            with tempfile.TemporaryFile() as draft:
+                yield draft
+                draft.seek(0)
+                with open(path, "wb") as stream:
+                    shutil.copyfileobj(draft, stream)
             return
-        with tempfile.TemporaryFile() as draft:
-            yield draft
-            draft.seek(0)
-            with open(path, "wb") as stream:
-                shutil.copyfileobj(draft, stream)
+        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
+        with _ending_clean(), contextlib.ExitStack() as stack:
+            stack.callback(temporary.unlink, missing_ok=True)
+            with open(temporary, "x+b") as stream:
+                yield stream
+                stream.flush()
+                if target.exists():
+                    os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+            sync_folder(target.parent)
 
 
 @contextlib.contextmanager
@@ -219,13 +213,11 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
         return
     shown = os.fspath(path)
     with file_errors(shown):
-        _refuse_folder(shown)
-        if is_stream(shown):
+        target = _target(path)
+        if target is None:
             return
-        target = Path(os.path.realpath(path))
         if not target.parent.is_dir():
             raise FileError(shown, "its folder does not exist; make it first")
-        _refuse_protected(target)
         if not os.access(target.parent, os.W_OK):
             raise FileError(shown, "permission denied in its folder")
 
@@ -270,15 +262,14 @@ def open_alone(path: str | os.PathLike[str]) -> BinaryIO:
     import fcntl
 
     shown = os.fspath(path)
-    with file_errors(shown):
-        stream = open(path, "a+b")  # noqa: SIM115 - the caller closes it
+    with file_errors(shown), contextlib.ExitStack() as stack:
+        stream = stack.enter_context(open(path, "a+b"))
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            sync_folder(Path(path).resolve().parent)
         except BlockingIOError:
-            stream.close()
             words = "another process is writing it: wait for it to end, or name another"
             raise FileError(shown, words) from None
+        stack.pop_all()  # the caller closes the file
         return stream
 
 
@@ -293,17 +284,19 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 def check_folder(path: str | os.PathLike[str], is_ours: Callable[[Path], bool]) -> None:
     """Raise FileError unless `path` is free, an empty folder, or one that `is_ours` gives away as a whole."""
-    shown, target = os.fspath(path), Path(path)
+    shown = os.fspath(path)
+    target = Path(path)
     with file_errors(shown):
-        if target.is_symlink():
-            raise FileError(shown, "is a link, which is not followed: name the folder itself or a new one")
-        if not target.exists():
-            return
-        if not target.is_dir():
-            raise FileError(shown, _NO_FOLDER)
-        if target.samefile("."):
-            raise FileError(shown, "is the current folder, and is written as a whole: name a new folder")
-        names = folder_names(path)
+        faults = {
+            "is a link, which is not followed: name the folder itself or a new one": target.is_symlink(),
+            _NO_FOLDER: target.exists() and not target.is_dir(),
+            "is the current folder, and is written as a whole: name a new folder": target.exists()
+            and target.samefile("."),
+        }
+        for words, is_so in faults.items():
+            if is_so:
+                raise FileError(shown, words)
+        names = folder_names(path) if target.exists() else []
         if names and not is_ours(target):
             words = "which no earlier run left there as it is: name a new or an empty folder"
             raise FileError(shown, f"holds {names[0][:60]!r}, {words}")
@@ -325,7 +318,8 @@ def write_folder(
         stack.enter_context(_ending_clean())
         draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent))
         stack.callback(shutil.rmtree, draft, ignore_errors=True)
-        stack.enter_context(_held(draft))
+        with contextlib.suppress(FileError):  # of a disk that knows no locks
+            stack.enter_context(open_alone(draft / _LOCK))
         new, old = draft / "new", draft / "old"
         new.mkdir()
         for name, text in texts.items():
@@ -335,46 +329,19 @@ def write_folder(
                 write_text(new / name, text)
             except FileError as error:  # which names the draft
                 raise FileError(os.path.join(path, name), error.reason) from None
-        try:
-            if target.exists():
-                os.rename(target, old)
-            os.rename(new, target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                os.rename(old, target)
-            raise
+        stack.callback(lambda: old.rename(target) if old.exists() and not target.exists() else None)
+        if target.exists():
+            os.rename(target, old)
+        os.rename(new, target)
         sync_folder(target.parent)
 
 
 def _remove_abandoned(target: Path) -> None:
     """Remove drafts of a folder whose processes have ended."""
-    is_draft = re.compile(rf"\.{re.escape(target.name[:80])}\.[a-z0-9_]{{8}}{re.escape(_DRAFT_ENDING)}")
-    for name in os.listdir(target.parent):
-        draft = target.parent / name
-        if is_draft.fullmatch(name) and draft.is_dir() and not draft.is_symlink():
-            with _held(draft) as is_free:
-                if is_free:
-                    shutil.rmtree(draft, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _held(folder: Path) -> Iterator[bool]:
-    """Hold a folder against other processes; False if one holds it, or the disk knows no locks."""
-    import fcntl
-
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        yield False
-        return
-    is_free = False
-    try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_free = True
-        yield is_free
-    finally:
-        os.close(descriptor)
+    for draft in target.parent.glob(f".{glob.escape(target.name[:80])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"):
+        if draft.is_dir() and not draft.is_symlink():
+            with contextlib.suppress(FileError), open_alone(draft / _LOCK):
+                shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -384,11 +351,7 @@ def _ending_clean() -> Iterator[None]:
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
-
-    def end(number: int, frame: object) -> NoReturn:  # noqa: ARG001
-        raise SystemExit(128 + number)
-
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         yield
     finally:
@@ -408,61 +371,36 @@ def folder_names(path: str | os.PathLike[str]) -> list[str]:
         return sorted(os.listdir(path))
 
 
-def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove a file unless it is gone already. Raises FileError."""
-    with file_errors(os.fspath(path)), contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-
-
 def _is_same(path: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
     """Return True if two paths lead to one file, existing or not; devices and pipes do not count."""
-    if is_stream(os.fspath(path)):
-        return False
-    with contextlib.suppress(OSError):  # one is not there
-        return os.path.samefile(path, other)
+    if os.path.exists(path) and os.path.exists(other):
+        return not is_stream(os.fspath(path)) and os.path.samefile(path, other)
     return os.path.realpath(path) == os.path.realpath(other)
 
 
-def _refuse_folder(shown: str) -> None:
+def _target(path: str | os.PathLike[str]) -> Path | None:
+    """Return the file that a path leads to, None for a stream.
+
+    Refuses a folder, and a file without write permission, though its folder would allow to replace it, even
+    for root. A link that leads to itself is no file that could be replaced.
+    """
+    shown = os.fspath(path)
     if os.path.isdir(shown) or shown.endswith(os.sep):
         raise FileError(shown, "is a folder, name a file")
-
-
-def _refuse_protected(target: Path) -> None:
-    """Refuse to replace a file without write permission, though its folder would allow it, even for root.
-
-    A link that leads to itself is no file that could be replaced.
-    """
+    if is_stream(shown):
+        return None
+    target = Path(os.path.realpath(path))
     if target.is_symlink():  # all others were followed
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     if target.exists() and not (os.access(target, os.W_OK) and target.stat().st_mode & _ANY_WRITE):
-        raise PermissionError
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    return target
 
 
 def is_stream(path: str) -> bool:
     """Return True for a device, a pipe or /dev/stdout, over which nothing can be renamed."""
-    if os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/")):
-        return True
-    return os.path.exists(path) and not os.path.isfile(path)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[BinaryIO]:
-    _refuse_protected(target)
-    temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
-    try:
-        with open(temporary, "x+b") as stream:
-            yield stream
-            stream.flush()
-            if target.exists():
-                os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
-            os.fsync(stream.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    sync_folder(target.parent)
+    by_name = os.path.abspath(path).startswith(("/dev/std", "/dev/fd/", "/proc/self/fd/"))
+    return by_name or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def limit_reached(error: BaseException) -> str | None:
@@ -481,8 +419,6 @@ def _reason(error: Exception) -> str:
         path = os.fspath(error.filename or "")
         hint = suggestion(os.path.basename(path), names_beside(path), cutoff=0.75)
         return f"no such file or folder; {hint}" if hint else "no such file or folder"
-    if isinstance(error, PermissionError):
-        return "permission denied"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error)
@@ -499,13 +435,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         raise ValueError(f"an object has {len(pairs)} keys, the limit is {_JSON_KEYS}")
     document = dict(pairs)
     if len(document) != len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key[:60]!r} appears twice in one object")
-            seen.add(key)
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {key[:60]!r} appears twice in one object")
     return document
 
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number that JSON allows")
+
+
+def _refuse_date(value: object) -> NoReturn:
+    raise ValueError(f"it holds the date or time {value}: write it as a text in quotes")

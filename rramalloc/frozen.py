@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Self, TypeVar, cast
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -14,38 +14,35 @@ def _refuse(_: object, *__: object, **___: object) -> NoReturn:
     raise TypeError("results cannot be changed: change a copy, dict(...) or list(...)")
 
 
-class FrozenDict(dict[K, V]):
+class _Frozen:
+    """Base of a dict or list that is its own copy, as what it holds cannot be changed either."""
+
+    __slots__ = ()
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any]]:
+        return type(self), (dict(self) if isinstance(self, dict) else list(cast("list[Any]", self)),)
+
+
+class FrozenDict(_Frozen, dict[K, V]):
     """A dict that cannot be changed; in all else it is one: it compares, prints, pickles and is JSON."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
-    def __copy__(self) -> FrozenDict[K, V]:
-        return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenDict[K, V]:
-        return self  # what it holds cannot be changed either
-
-    def __reduce__(self) -> tuple[type[FrozenDict[K, V]], tuple[dict[K, V]]]:
-        return FrozenDict, (dict(self),)
-
-
-class FrozenList(list[V]):
+class FrozenList(_Frozen, list[V]):
     """A list that cannot be changed, and a list in all else, where a JSON document holds one."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = clear = extend = insert = pop = remove = reverse = sort = _refuse
-
-    def __copy__(self) -> FrozenList[V]:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> FrozenList[V]:
-        return self  # what it holds cannot be changed either
-
-    def __reduce__(self) -> tuple[type[FrozenList[V]], tuple[list[V]]]:
-        return FrozenList, (list(self),)
 
 
 def frozen(value: Any) -> Any:

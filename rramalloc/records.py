@@ -226,9 +226,13 @@ def brief(value: object, limit: int = 60) -> str:
 def _fault(
     loc: Iterable[int | str], message: str, got: object, data: object, fields: Mapping[str, str]
 ) -> str:
-    path, text = data, ""
+    text = ""
+    path: Any = data
     for step in loc:
-        inner = _child(path, step)
+        try:
+            inner = path[step]
+        except (KeyError, IndexError, TypeError):
+            inner = None
         if inner is None and isinstance(step, str) and isinstance(path, dict) and step == path.get("op"):
             continue  # the tag of a union, not a field
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -243,11 +247,3 @@ def _fault(
         hint = suggestion(text.rpartition(".")[2], [*fields])
         return f"{text}: this field is not known{', ' if hint else ''}{hint}"
     return f"{text or 'document'}: {reason}, got {brief(got)}"
-
-
-def _child(value: object, step: int | str) -> object:
-    if isinstance(value, dict):
-        return value.get(step)
-    if isinstance(value, list | tuple) and isinstance(step, int) and step < len(value):
-        return value[step]
-    return None

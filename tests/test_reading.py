@@ -126,5 +126,5 @@ def test_a_date_of_toml_is_refused(tmp_path: Path, text: str) -> None:
     """No field takes one, and JSON, in which results and sweeps keep values, has none."""
     path = tmp_path / "a.toml"
     path.write_text(text)
-    with pytest.raises(SpecError, match="holds the date or time"):
+    with pytest.raises(FileError, match="holds the date or time"):
         read_toml(path)

@@ -25,7 +25,9 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief, is_whole
 
 if TYPE_CHECKING:
-    import torch
+    from torch import Tensor
+else:
+    Tensor = Any  # importing it takes long; what reads it checks it
 
 OPSET = 23  # the first with the operator Attention
 MOST_RULES = 40  # operators without a translation of torch.onnx: each takes another export, of seconds
@@ -34,7 +36,7 @@ _LOCK = threading.RLock()
 
 def from_torch(
     module: Any,
-    example_shape: torch.Tensor | Sequence[Any] = (),
+    example_shape: Tensor | Sequence[Any] = (),
     *,
     kwargs: Mapping[str, Any] | None = None,
     name: str | None = None,

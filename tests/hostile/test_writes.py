@@ -150,7 +150,7 @@ def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:
     for name in (*stay, ".out.abcdefgh.tmp", ".out.a_cdefg1.tmp"):
         (tmp_path / name / "new").mkdir(parents=True)
     (tmp_path / ".out.aafileaa.tmp").write_text("")
-    lock = os.open(tmp_path / ".out.writing1.tmp", os.O_RDONLY)
+    lock = os.open(tmp_path / ".out.writing1.tmp" / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
     write_folder(tmp_path / "out", {"a.txt": "text"}, lambda _: True)
     os.close(lock)

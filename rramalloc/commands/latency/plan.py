@@ -15,6 +15,7 @@ import math
 import os
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from pydantic import Field, TypeAdapter
 
 from rramalloc.choices import AuxiliaryLayer, OverheadMethod
 from rramalloc.errors import RramallocError, SpecError, suggestion
-from rramalloc.files import Closing, file_errors, open_alone, open_to_read, parse_json
+from rramalloc.files import Closing, file_errors, open_alone, open_to_read, parse_json, sync_folder
 from rramalloc.hardware.tables import MAX_VALUE
 from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
@@ -116,6 +117,7 @@ class SampleFile(Closing):
         self._stream = open_alone(path)
         try:
             with file_errors(self._shown):
+                sync_folder(Path(path).resolve().parent)
                 self._adopt(header)
         except BaseException:
             self._stream.close()

@@ -37,13 +37,13 @@ from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, check
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import (
+    file_errors,
     folder_names,
     make_folder,
     open_alone,
     open_to_read,
     open_to_write,
     parse_json,
-    remove_file,
     to_json,
 )
 from rramalloc.parquet import parquet_schema, require_parquet, write_parquet
@@ -286,7 +286,9 @@ def adopt(store: Store, document: str, table: str, keys: Iterator[str]) -> None:
     stale = ROWS_FILES.values() if is_other or next(iter(missing(store)), None) is not None else ()
     for name in folder_names(folder):  # before the sweep changes: `finish` keeps the file that it finds
         if name in stale or (name.startswith(".rows.") and name.endswith(".tmp")):  # of a killed writer
-            remove_file(os.path.join(folder, name))
+            path = os.path.join(folder, name)
+            with file_errors(path):
+                os.unlink(path)
     if is_other:
         with store.transaction():
             store.write("DELETE FROM sweep")
