@@ -1,23 +1,32 @@
 """`auto`: best makespan under exact timing with a proven bound, improving until proof or end of work.
 
-Over copies, and with mapping `sdk` over blocks and copies, both from a menu. One side (improve.py) looks for
-faster allocations, the other (bound/) raises the lower bound. They take turns, or work side
-by side where there are two cores. After every turn they exchange incumbent and lower bound; where both are
-equal, it is proven optimal. A turn sees nothing of the other side's turn, so that the answer is the same on
-one core and on two.
+Over copies, and with mapping `sdk` over blocks and copies, both from a menu: a branch and bound with a primal
+heuristic. The heuristic (improve.py) looks for faster allocations, the dual side (bound/) raises the lower
+bound; where incumbent and bound meet, the incumbent is optimal. It departs from the textbook (Land, Doig,
+*Econometrica* 28(3), 1960) in five places, which comments number below.
+
+1. The two sides take turns of counted work, or work side by side where there are two cores. Neither sees
+   anything of the other's turn, so that the answer is the same on one core and on two.
+2. The dual side asks whether a target makespan can be met at all, and raises the bound where it is refuted
+   (destructive improvement: Klein, Scholl, *European Journal of Operational Research* 112, 1999).
+3. Searches of parts of the problem (one kind of arrays, copies alone) come first, beyond the work allowed:
+   more freedom never makes an answer slower.
+4. Over modes a search ends where more work has closed too little of the gap.
+5. At a proven makespan fewer arrays are sought.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 from rramalloc.errors import BudgetError
 from rramalloc.search.bound.mode_prover import OVERTIME_S
 from rramalloc.search.bound.provers import has_boxes, prover_of
-from rramalloc.search.bound.turns import LowerSide, ProofTurn
+from rramalloc.search.bound.turns import LowerSide
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.kernels.slots import NO_SLOTS, Slots
@@ -39,7 +48,7 @@ _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 
 
-class _Course(NamedTuple):
+class _Schedule(NamedTuple):
     """Division of the work allowed between the parts of a search.
 
     share: of the search; plain: of the search of copies alone before it; stalled: it ends when so much closes
@@ -52,18 +61,18 @@ class _Course(NamedTuple):
     over: str
 
     @classmethod
-    def of(cls, problem: Problem) -> _Course:
-        """Return the course of a search over copies alone, or over modes of a chain or a network."""
+    def of(cls, problem: Problem) -> _Schedule:
+        """Return the schedule of a search over copies alone, or over modes of a chain or a network."""
         if problem.one_block:
             clocks = problem.time_unit == "ticks"
             return _COPIES._replace(over="copies in their own clocks") if clocks else _COPIES
         return _BRANCHES if len(problem.graph.edges) >= len(problem.demand) else _CHAIN
 
 
-_COPIES = _Course(share=1.0, plain=0.0, stalled=None, over="exact timing")
-_BRANCHES = _Course(share=2.0, plain=0.2, stalled=1.2, over="modes")
+_COPIES = _Schedule(share=1.0, plain=0.0, stalled=None, over="exact timing")
+_BRANCHES = _Schedule(share=2.0, plain=0.2, stalled=1.2, over="modes")
 """Bounds over modes of networks with branches rise late, so the search gets twice the work."""
-_CHAIN = _Course(share=0.3, plain=0.04, stalled=0.15, over="modes")
+_CHAIN = _Schedule(share=0.3, plain=0.04, stalled=0.15, over="modes")
 """Bounds over modes of chains close early or never, so their search gets less."""
 
 
@@ -107,19 +116,20 @@ def solve_to_target(
     menu: the modes that are allowed, all of them if left out.
     """
     search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem), warm_start)
-    search.run()
-    words = search.words()
+    state = search.run()
+    best, proof = state.best, search.proof(state)
+    # Departure 5. Boxes prove the fewest arrays themselves; of modes `solve_with_ties` seeks them.
     if (
-        search.course.stalled is None
+        search.schedule.stalled is None
         and target == 0
-        and search.bound >= search.best.makespan
+        and state.bound >= best.makespan
         and not stop.out_of_time
     ):
-        best, proven = with_fewest_arrays(problem, search.menu, search.best, stop)
-        words += "; no other is as fast with fewer arrays" if proven else ""
+        best, proven = with_fewest_arrays(problem, search.menu, best, stop)
+        proof += "; no other is as fast with fewer arrays" if proven else ""
     else:
-        best = trim(problem, search.menu, search.best, stop)
-    return Answer(best, search.bound, words)
+        best = trim(problem, search.menu, best, stop)
+    return Answer(best, state.bound, proof)
 
 
 def solve_with_ties(problem: Problem, stop: Work, seed: int) -> Answer:
@@ -149,9 +159,32 @@ def solve_with_ties(problem: Problem, stop: Work, seed: int) -> Answer:
     return replace(answer, choice=best, proof=answer.proof + words)
 
 
+@dataclass(slots=True, eq=False)
+class SearchState:
+    """Incumbent and lower bound of a search, its progress, and the length of its turns.
+
+    improving, proving: accounts of the two sides, which keep them from turn to turn; begun_s: work charged
+    when the search began, with that of the searches of parts since; progress_s, progress_bound: its work and
+    its bound at the last progress; turn_length_s: of the next turn; proof_s: work of the last proof turn;
+    last_turn_s: of both sides in it; nodes: of branch and bound.
+    """
+
+    best: Choice
+    bound: int
+    improving: Work
+    proving: Work
+    begun_s: float
+    progress_s: float = 0.0
+    progress_bound: int = 1
+    turn_length_s: float = _FIRST_TURN_S
+    proof_s: float = 0.0
+    last_turn_s: float = 0.0
+    nodes: int = 0
+
+
 @dataclass(eq=False)
 class AutoSearch:
-    """The incumbent and the lower bound of one problem, and the two sides that improve them.
+    """The search of one problem, as init, step and terminate over a `SearchState`.
 
     target: a makespan that is good enough, 0 for none; stop: is charged for all that is done.
     """
@@ -162,161 +195,151 @@ class AutoSearch:
     target: int
     menu: Menu
     warm_start: WarmStart = COLD_START
-    improver: Improver = field(init=False)
-    prover: LowerSide | None = field(default=None, init=False)
-    best: Choice = field(init=False)
-    bound: int = field(default=1, init=False)
-    course: _Course = field(init=False)
-    _begun_s: float = field(init=False)
-    _improved_s: float = field(default=0.0, init=False)
-    _improved_bound: int = field(default=1, init=False)
-    _turn_s: float = field(default=0.0, init=False)
-    _improving: Work = field(init=False)
-    _proving: Work = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.improver = Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
-        self._improving, self._proving = (self.stop.nested(self.stop.work) for _ in range(2))
-        self._begun_s, self.course = self.stop.spent_s, _Course.of(self.problem)
-
-    def run(self) -> None:
+    def run(self) -> SearchState:
         """Start with the smallest interval, then take turns."""
-        prover = self._begin()
-        if prover is None:
-            return
-        turn_s, proof_s = _FIRST_TURN_S, prover.first_s
+        state = self.init()
         with _second_core(self.stop.cores) as pool:
-            while not self._done():
-                left_s = self.allowed_s - self.spent_s - proof_s
-                search_s = max(turn_s, min(proof_s, left_s + OVERTIME_S))
-                searching = self.best, max(self.bound, self.target), search_s, self._improving
-                improving = None if pool is None else pool.submit(self.improver.run, *searching)
-                proved = prover.run(self.bound, self.best.makespan, turn_s, left_s, self._proving)
-                improved = self.improver.run(*searching) if improving is None else improving.result()
-                proof_s = self._proving.taken()
-                self._end_turn(improved, proved, proof_s + self._improving.taken())
-                turn_s = min(_GROWTH * turn_s, _LONGEST_TURN_S)
+            while not self.terminate(state):
+                self.step(state, pool)
+        return state
 
-    def _begin(self) -> LowerSide | None:
-        """Return the side of the bounds after first allocations and bounds; None if the time is up."""
-        problem, menu = self.problem, self.menu
-        self.best = menu.choice(problem, menu.smallest)
-        self.bound = max(self.warm_start.lower_bound, menu.smallest_interval(problem))
-        starts = [menu.cheapest(menu.smallest_interval(problem))[0]]
+    def init(self) -> SearchState:
+        """Return the state after first allocations and bounds, or only allocations if the time is up."""
+        problem, menu, stop = self.problem, self.menu, self.stop
+        interval = menu.smallest_interval(problem)
+        bound = max(self.warm_start.lower_bound, interval)
+        accounts = stop.nested(stop.work), stop.nested(stop.work)
+        state = SearchState(menu.choice(problem, menu.smallest), bound, *accounts, stop.spent_s)
+        starts, climb_s = [menu.cheapest(interval)[0]], _CLIMB_SHARE * self._allowed_s
         if self.warm_start.copies is not None:
             starts.append(menu.state(problem.choice(self.warm_start.copies)))
+            climb_s = 0.0
         given = problem.start_within
         if given is not None:
-            self._update(given)
+            self._update(state, given)
             starts.append(menu.state(given))
         for start in starts:
-            self._update(menu.choice(problem, start))
-        self._report()
-        if self.stop.out_of_time:
-            return None
-        climb_s = 0.0 if self.warm_start.copies is not None else _CLIMB_SHARE * self.allowed_s
-        self._try_kinds()
-        self._try_plain()
-        if self.stop.out_of_time:
-            return None
-        self.prover = prover = prover_of(problem, menu)
+            self._update(state, menu.choice(problem, start))
+        self._report(state)
+        if not stop.out_of_time:
+            self._solve_parts(state)
+        if stop.out_of_time:
+            return state
         # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
-        self.bound, corners = prover.root(self.bound, self.best.makespan, self.stop)
+        state.bound, corners = self.prover.root(state.bound, state.best.makespan, stop)
         for corner in corners:
-            self._update(corner)
+            self._update(state, corner)
         starts += [menu.state(corner) for corner in corners]
         self.improver.begin_at(starts, climb_s)
-        if self.course.plain:  # the first targets of a proof over modes are parts of the makespan
-            for found in self.improver.run_starts(self._improving):
-                self.stop.charge(self._improving.taken())
-                self._update(found)
-        self._report()
-        self._improved_s = self.spent_s
-        return prover
+        if self.schedule.plain:  # the first targets of a proof over modes are parts of the makespan
+            for found in self.improver.run_starts(state.improving):
+                stop.charge(state.improving.taken())
+                self._update(state, found)
+        self._report(state)
+        state.progress_s, state.proof_s = self._spent_s(state), self.prover.first_s
+        return state
 
-    def _end_turn(self, improved: Choice, proved: ProofTurn, seconds: float) -> None:
-        """Keep what both sides found in `seconds` of work."""
-        self.stop.charge(seconds)
-        self._turn_s = seconds
+    def step(self, state: SearchState, pool: ThreadPoolExecutor | None) -> None:
+        """Run a turn of both sides, the heuristic in `pool` if there is one, and update the state."""
+        # Departure 1: a turn begins with what both sides know, and ends when both have ended.
+        left_s = self._allowed_s - self._spent_s(state) - state.proof_s
+        search_s = max(state.turn_length_s, min(state.proof_s, left_s + OVERTIME_S))
+        searching = state.best, max(state.bound, self.target), search_s, state.improving
+        future = None if pool is None else pool.submit(self.improver.run, *searching)
+        proved = self.prover.run(state.bound, state.best.makespan, state.turn_length_s, left_s, state.proving)
+        improved = self.improver.run(*searching) if future is None else future.result()
+        state.proof_s = state.proving.taken()
+        state.last_turn_s = state.proof_s + state.improving.taken()
+        state.nodes = self.prover.nodes
+        state.turn_length_s = min(_GROWTH * state.turn_length_s, _LONGEST_TURN_S)
+        self.stop.charge(state.last_turn_s)
         for found in (improved, *proved.found):
-            self._update(found)
-        self.bound = max(self.bound, min(proved.bound, self.best.makespan))
-        self._report()
-        gap = self.best.makespan - self._improved_bound
+            self._update(state, found)
+        state.bound = max(state.bound, min(proved.bound, state.best.makespan))
+        self._report(state)
+        gap = state.best.makespan - state.progress_bound
         # A bound that creeps up by less than this part of the gap does not keep a search over modes alive.
-        if self.bound - self._improved_bound >= _PROGRESS * gap > 0:
-            self._improved_s, self._improved_bound = self.spent_s, self.bound
+        if state.bound - state.progress_bound >= _PROGRESS * gap > 0:
+            state.progress_s, state.progress_bound = self._spent_s(state), state.bound
 
-    def _update(self, found: Choice) -> None:
-        """Make it the incumbent if it is better and keeps to the budgets."""
-        if found.key < self.best.key and self.problem.holds(found.copies, found.modes):
-            # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
-            if found.makespan < self.best.makespan:
-                self._improved_s = self.spent_s
-            self.best = found
-
-    def _report(self) -> None:
-        """Note incumbent and bound where one of them is new."""
-        self.stop.report(self.spent_s, self.best.makespan, self.bound)
-
-    def _try_kinds(self) -> None:
-        """Begin with the answers of the same search on every kind of arrays alone, which several never miss.
-
-        Their work is not taken from that for all kinds.
-        """
-        if self.target or self.problem.is_limited:
-            return
-        for _, alone in on_each_kind(self.problem):
-            share = self.stop.nested(self.stop.work)
-            found = solve(alone, share, self.seed).choice
-            self.stop.charge(share.spent_s)
-            self._begun_s += share.spent_s
-            self._update(self.problem.choice(found.copies, found.modes))
-
-    def _try_plain(self) -> None:
-        """Begin with the answer of the same search without modes, so that modes never make it slower.
-
-        Block and copies of that answer are in every menu. Its work is not taken from that for modes.
-        """
-        if not self.course.plain or self.problem.is_limited:
-            return
-        alone = copies_alone(self.problem)
-        if alone is not None:
-            share = self.stop.nested(max(1, round(self.course.plain * self.stop.work)))
-            plain = solve_to_target(alone[0], share, self.seed, self.target, menu=alone[1])
-            self.stop.charge(share.spent_s)
-            self._begun_s += share.spent_s
-            self._update(self.problem.choice(plain.choice.copies, plain.choice.modes))
-
-    @property
-    def spent_s(self) -> float:
-        """Seconds of work of this search, without those of the search of copies alone before it."""
-        return self.stop.spent_s - self._begun_s
-
-    @property
-    def allowed_s(self) -> float:
-        """Seconds of work that the search may take."""
-        return self.course.share * self.stop.work_s
-
-    @property
-    def _stalled(self) -> bool:
-        if self.course.stalled is None:
-            return False
-        least_s = max(self.course.stalled * self.stop.work_s, _STALLED_TURNS * self._turn_s)
-        return self.spent_s - self._improved_s >= least_s
-
-    def _done(self) -> bool:
+    def terminate(self, state: SearchState) -> bool:
         """Return True if the search is to end."""
-        spent_s = self.spent_s / self.course.share
-        return self._stalled or self.stop.ends(self.best.makespan, self.bound, self.target, spent_s)
+        spent_s = self._spent_s(state) / self.schedule.share
+        return self._has_stalled(state) or self.stop.ends(
+            state.best.makespan, state.bound, self.target, spent_s
+        )
 
-    def words(self) -> str:
+    def proof(self, state: SearchState) -> str:
         """Return the proof of the bound and the reason why the search ended, in words."""
-        why = self.stop.reason(self.best.makespan, self.bound)
-        if why == REASONS[Stopped.WORK] and self._stalled:
+        why = self.stop.reason(state.best.makespan, state.bound)
+        if why == REASONS[Stopped.WORK] and self._has_stalled(state):
             why = "bounded, stopped when more work brought hardly more"
-        nodes = 0 if self.prover is None else self.prover.nodes
-        return f"{why}: branch and bound over {self.course.over}, {nodes} nodes"
+        return f"{why}: branch and bound over {self.schedule.over}, {state.nodes} nodes"
+
+    @cached_property
+    def schedule(self) -> _Schedule:
+        """Division of the work."""
+        return _Schedule.of(self.problem)
+
+    @cached_property
+    def improver(self) -> Improver:
+        """The side that looks for faster allocations."""
+        return Improver(self.problem, self.menu, self.seed, self.warm_start.slots)
+
+    @cached_property
+    def prover(self) -> LowerSide:
+        """The side that raises the bound; departure 2."""
+        return prover_of(self.problem, self.menu)
+
+    def _solve_parts(self, state: SearchState) -> None:
+        """Begin with the answers of the same search on every kind of arrays alone, and without modes.
+
+        Departure 3. Every menu has their blocks and copies, and their work is not taken from that for all.
+        """
+        problem, stop = self.problem, self.stop
+        if problem.is_limited:
+            return
+        parts: list[tuple[Problem, Menu | None, int]] = []
+        if not self.target:
+            parts += [(alone, None, stop.work) for _, alone in on_each_kind(problem)]
+        alone = copies_alone(problem) if self.schedule.plain else None
+        if alone is not None:
+            parts.append((*alone, max(1, round(self.schedule.plain * stop.work))))
+        for part, menu, work in parts:
+            share = stop.nested(work)
+            found = solve_to_target(part, share, self.seed, self.target, menu=menu).choice
+            stop.charge(share.spent_s)
+            state.begun_s += share.spent_s
+            self._update(state, problem.choice(found.copies, found.modes))
+
+    def _update(self, state: SearchState, found: Choice) -> None:
+        """Make it the incumbent if it is better and keeps to the budgets."""
+        if found.key < state.best.key and self.problem.holds(found.copies, found.modes):
+            # Only a shorter makespan counts as progress: fewer arrays at equal time do not close the gap.
+            if found.makespan < state.best.makespan:
+                state.progress_s = self._spent_s(state)
+            state.best = found
+
+    def _report(self, state: SearchState) -> None:
+        """Note incumbent and bound where one of them is new."""
+        self.stop.report(self._spent_s(state), state.best.makespan, state.bound)
+
+    def _spent_s(self, state: SearchState) -> float:
+        """Return the seconds of work of this search, without those of the searches of parts."""
+        return self.stop.spent_s - state.begun_s
+
+    @property
+    def _allowed_s(self) -> float:
+        """Seconds of work that the search may take."""
+        return self.schedule.share * self.stop.work_s
+
+    def _has_stalled(self, state: SearchState) -> bool:
+        """Return True if the last turns closed too little of the gap; departure 4."""
+        if self.schedule.stalled is None:
+            return False
+        least_s = max(self.schedule.stalled * self.stop.work_s, _STALLED_TURNS * state.last_turn_s)
+        return self._spent_s(state) - state.progress_s >= least_s
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:

@@ -854,8 +854,7 @@ def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:
     found = problem.root_bounds
     if "steps" not in found:  # the same for every method tried on a problem
         search = AutoSearch(problem, stop.nested(1, gap=0.0, cores=1), 0, 0, Menu.of(problem))
-        search.run()
-        found["steps"] = search.bound
+        found["steps"] = search.run().bound
     return max(known, int(found["steps"]))
 
 
