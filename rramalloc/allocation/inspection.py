@@ -113,7 +113,7 @@ def inspect_network(case: Case) -> Inspection:
     saturation = sum(int(modes.arrays[-1]) for modes in best)
     if not best:
         pixels = [network.shapes[name].pixels for name in graph.names]
-        saturation = int(every.each(graph.modes, np.array(pixels, dtype=object)).sum())
+        saturation = int(every.costs(graph.modes, np.array(pixels, dtype=object)).sum())
     layers = tuple(
         InspectedLayer.gather(
             stage,

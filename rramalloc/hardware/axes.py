@@ -63,11 +63,11 @@ class Axes:
 
     @property
     def size(self) -> int:
-        """Points of the grid, by multiplication."""
+        """Number of points of the grid: the product of the lengths of all groups."""
         return math.prod(self.lengths)
 
     def places(self, number: int) -> dict[str, int]:
-        """Return the place in its list of every value of a point, in mixed radix; numbers count from 0."""
+        """Return the index in every list of point `number` (from 0): its digits in mixed radix."""
         places = dict.fromkeys(self.lists, 0)
         for group, length in zip(reversed(self.groups), reversed(self.lengths), strict=True):
             number, place = divmod(number, length)

@@ -67,12 +67,12 @@ class Hardware(HardwareTables):
     def _has_what_was_set(self) -> Self:
         if self.set_values is None:
             return self
-        own = self.model_copy(update={"set_values": None})
+        unchanged = self.model_copy(update={"set_values": None})
         try:
-            again = own.with_values(values_of(self.set_values, "set_values"))
+            again = unchanged.with_values(values_of(self.set_values, "set_values"))
         except SpecError as error:
             raise fault(f"set_values: {error.reason}") from None
-        if again.model_copy(update={"unconfirmed": own.unconfirmed}) != own:
+        if again.model_copy(update={"unconfirmed": unchanged.unconfirmed}) != unchanged:
             raise fault("set_values: is not what the tables say: leave it out")
         return self
 
@@ -126,16 +126,16 @@ class Hardware(HardwareTables):
             raise fault("kinds: periphery_um2 is of tiles, which kinds do not have: leave it out")
         if self.counting is not None and self.counting.row_blocks == "first_fit":
             raise fault('kinds: counting.row_blocks = "first_fit" fills tiles, which kinds do not have')
-        each = dict(zip(names, self.each_kind, strict=True))
-        if any(own.own_clock != self.own_clock or own.tick_ns != self.tick_ns for own in each.values()):
+        by_name = dict(zip(names, self.each_kind, strict=True))
+        if any(kind.own_clock != self.own_clock or kind.tick_ns != self.tick_ns for kind in by_name.values()):
             words = "timing.clock and timing.tick_ns are of all stages: give them in [timing] alone"
             raise fault(f"kinds: {words}")
-        nothing = next((name for name, own in each.items() if array_area_nm2(own) == 0), None)
+        nothing = next((name for name, kind in by_name.items() if array_area_nm2(kind) == 0), None)
         if nothing is not None:
             words = f"an array of {nothing!r} has no area: give it an energy.area_um2 from 1e-6 on"
             raise fault(f"kinds: {words}, or leave area_um2 out of [energy] and of all kinds")
-        if len({own.compute_ns for own in each.values()}) > 1 and not self.own_clock:
-            words = ", ".join(f"{name}: {own.compute_ns:g} ns" for name, own in each.items())
+        if len({kind.compute_ns for kind in by_name.values()}) > 1 and not self.own_clock:
+            words = ", ".join(f"{name}: {kind.compute_ns:g} ns" for name, kind in by_name.items())
             raise fault(
                 f'kinds: their steps differ ({words}), and all stages step together: write clock = "own" in '
                 f"[timing], or give kinds the same step"
@@ -154,15 +154,15 @@ class Hardware(HardwareTables):
     @property
     def counts_area(self) -> bool:
         """Whether it has several kinds of arrays, and the area of an array of each."""
-        each = (own.energy for own in self._of_kinds) if self.kinds is not None else (None,)
-        return all(energy is not None and energy.area_um2 is not None for energy in each)
+        energies = (hardware.energy for hardware in self._of_kinds) if self.kinds is not None else (None,)
+        return all(energy is not None and energy.area_um2 is not None for energy in energies)
 
     @property
     def sizes(self) -> str:
         """The sizes of arrays in words: "128x128", or "64x64 (small) and 128x128 (large)"."""
         kinds = zip(self.kinds or (), self.each_kind, strict=False)
-        each = [f"{own.crossbar.size} ({kind.name})" for kind, own in kinds]
-        return " and ".join(each) if each else self.crossbar.size
+        sizes = [f"{hardware.crossbar.size} ({kind.name})" for kind, hardware in kinds]
+        return " and ".join(sizes) if sizes else self.crossbar.size
 
     @property
     def own_tiles(self) -> Chip | None:
@@ -235,8 +235,8 @@ class Hardware(HardwareTables):
 
         Raises SpecError if a size is out of range.
         """
-        own = self.crossbar.model_dump() | {"wordlines": wordlines, "bitlines": bitlines}
-        crossbar = Crossbar(**own)
+        fields = self.crossbar.model_dump() | {"wordlines": wordlines, "bitlines": bitlines}
+        crossbar = Crossbar(**fields)
         energy = self.energy or Energy()
         doubts = [
             name for name in self.unconfirmed if name not in ("crossbar.wordlines", "crossbar.bitlines")
@@ -257,7 +257,7 @@ class Hardware(HardwareTables):
         return self.model_copy(update={"write": None, "set_values": self.set_without(names)})
 
     def set_without(self, names: Collection[str]) -> tuple[str, ...] | None:
-        """Return what was set but for the values of these names; None if that is nothing."""
+        """Return `set_values` without the values of these names; None if none is left."""
         kept = (text for text in self.set_values or () if text.partition("=")[0] not in names)
         return tuple(kept) or None
 
@@ -294,12 +294,12 @@ class Hardware(HardwareTables):
             f"energy.{name}" for name in OF_ONE_SIZE if getattr(changed.energy, name, None) is not None
         ]
         _check_size(self, changed, f"in {where}", [name for name in of_size if name not in given], remedy)
-        for own, new, kind in zip(self.each_kind, changed.each_kind, changed.kinds or (), strict=False):
+        for old, new, kind in zip(self.each_kind, changed.each_kind, changed.kinds or (), strict=False):
             names = [
                 f"kinds.{kind.name}.energy.{name}" for name in OF_ONE_SIZE if name in (kind.energy or {})
             ]
             kept = [name for name in names if name not in given]
-            _check_size(own, new, f"of kind {kind.name!r}", kept, remedy)
+            _check_size(old, new, f"of kind {kind.name!r}", kept, remedy)
         return changed
 
     def with_set_values(self, values: Mapping[str, object]) -> Hardware:

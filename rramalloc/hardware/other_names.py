@@ -46,7 +46,7 @@ RESULTS: Mapping[str, str] = {
     ),
     **dict.fromkeys(("tops", "gops", "peak_tops"), _RESULT.format("time", "read_ns in [timing]", "tops")),
 }
-"""What follows from other values, and which these are."""
+"""Names of results, which hardware files cannot set, each with the values that decide it."""
 _ADCS = ("adcs_per_array", "adcs_per_crossbar", "adcs", "num_adcs", "n_adcs", "adc_count")
 _LEVELS = ("levels", "cell_levels", "conductance_levels", "levels_per_cell")
 _UNITS: Mapping[str, tuple[str, float]] = {
@@ -67,16 +67,19 @@ _UNITS: Mapping[str, tuple[str, float]] = {
     "gbps": ("gb_s", 0.125),
     "gbit_s": ("gb_s", 0.125),
 }
-"""Units that end a name, each with the unit that is used here and how many of it one is."""
+"""Units that end a name, each with the unit of hardware files and the factor that converts to it."""
 _PERIODS: Mapping[str, float] = {"ghz": 1.0, "mhz": 1e3, "gsps": 1.0, "msps": 1e3}
-"""Period in ns of one of a unit of frequency."""
+"""Period [ns] of a frequency of 1 in each unit."""
 
 _MOST = 1e300  # no value of a hardware is as large, and floats hold it in any unit
 _UNIT_WORDS: Mapping[str, str] = {"ghz": "GHz", "mhz": "MHz", "gsps": "GS/s", "msps": "MS/s"}
 
 
 class Meant(NamedTuple):
-    """What a value of another name means: a value by its dotted name, "" for a result; words: how."""
+    """Value of a hardware file that a foreign name stands for.
+
+    dotted: its dotted name, "" for a result, which cannot be set; words: how it follows, for a message.
+    """
 
     dotted: str
     value: object
@@ -84,7 +87,7 @@ class Meant(NamedTuple):
 
     @property
     def in_file(self) -> str:
-        """What to write in a hardware file."""
+        """Instruction in words: the line to write in a hardware file."""
         if not self.dotted:
             return self.words
         table, _, field = self.dotted.partition(".")
@@ -92,14 +95,14 @@ class Meant(NamedTuple):
 
     @property
     def as_option(self) -> str:
-        """What to write in an option."""
+        """Instruction in words: the value to write behind `--set`."""
         if not self.dotted:
             return self.words
         return f"{self.words}write {self.dotted}={_text(self.value)}"
 
 
 def meant_by(name: str, value: object, bitlines: object, known: frozenset[str]) -> Meant | None:
-    """Return what a value means that no hardware has by this name; None for a name that says nothing.
+    """Return the value of hardware files that a foreign name stands for, None for an unknown name.
 
     Parameters
     ----------
@@ -129,13 +132,13 @@ def meant_by(name: str, value: object, bitlines: object, known: frozenset[str]) 
 
 
 def _in_other_units(name: str, value: float, known: frozenset[str]) -> Iterator[Meant]:
-    """Yield the value whose name is the same but for its unit, and the period of a frequency."""
+    """Yield the value of the same name in another unit, and the period that a frequency stands for."""
     for ending, (unit, factor) in _UNITS.items():
         if name.endswith(f"_{ending}"):
-            own = f"{name.removesuffix(ending)}{unit}"
-            each = [dotted for dotted in sorted(known) if dotted.partition(".")[2] == own]
-            if each:
-                yield Meant(each[0], _rounded(value * factor))
+            in_unit = f"{name.removesuffix(ending)}{unit}"
+            matches = [dotted for dotted in sorted(known) if dotted.partition(".")[2] == in_unit]
+            if matches:
+                yield Meant(matches[0], _rounded(value * factor))
     for ending, period_ns in _PERIODS.items():
         if name.endswith(f"_{ending}"):
             field = "adc_ns" if "adc" in name or ending.endswith("sps") else "read_ns"

@@ -74,7 +74,7 @@ class ChipPerformance(Record):
     def _operators_exist(self) -> Self:
         for name in self.ns_per_byte:
             if name != DEFAULT and (name not in KINDS or name in UNTIMED):
-                timed = ", ".join((DEFAULT, *(each for each in KINDS if each not in UNTIMED)))
+                timed = ", ".join((DEFAULT, *(name for name in KINDS if name not in UNTIMED)))
                 raise fault(
                     f"ns_per_byte: no operator that takes time is named {brief(name)}; timed are {timed}"
                 )

@@ -51,13 +51,13 @@ MAX_MESH = MAX_LINES**2
 
 
 def mesh_of(number: int) -> tuple[int, int]:
-    """Return the rows and columns of the mesh of so many tiles that is nearest to a square, no row taller."""
+    """Return (rows, columns) nearest to a square with rows * columns = number and rows <= columns."""
     rows = next(rows for rows in range(math.isqrt(number), 0, -1) if number % rows == 0)
     return rows, number // rows
 
 
 def _as_mesh(value: object) -> object:
-    """Return a number of tiles as their mesh, anything else as a list in Python may be it."""
+    """Return the mesh of a number of tiles, and a list as a tuple."""
     is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_MESH
     return mesh_of(value) if is_number else as_tuple(value)  # type: ignore[arg-type]
 
@@ -71,8 +71,8 @@ CrossbarLike = str | tuple[int, int]
 """Wordlines and bitlines: "128x256", or (128, 256)."""
 
 
-def _gone(value: object) -> None:
-    """Return nothing for `straddle = true`, which files of earlier versions hold; raise for anything else."""
+def _without_straddle(value: object) -> None:
+    """Drop `straddle = true` of files of earlier versions; raise a validation error for false."""
     if value is False:
         raise fault(
             'is gone, a copy may lie in several tiles: leave it out. The nearest is sharing = "layer", '
@@ -133,8 +133,8 @@ class Precision(Record):
         """
         if not isinstance(layer, Stage):
             return self
-        own = {"weight_bits": layer.weight_bits, "input_bits": layer.input_bits}
-        given = {name: bits for name, bits in own.items() if bits is not None}
+        bits_of_layer = {"weight_bits": layer.weight_bits, "input_bits": layer.input_bits}
+        given = {name: bits for name, bits in bits_of_layer.items() if bits is not None}
         return self.model_copy(update=given) if given else self
 
 
@@ -182,7 +182,7 @@ class Timing(Record):
 
     @property
     def only_measured(self) -> bool:
-        """Whether it gives no time itself, only clocks of their own for all stages."""
+        """Whether it asks for own clocks and gives no time: measured latencies then give all times."""
         given = self.model_dump(exclude={"clock", "tick_ns"}, exclude_none=True)
         return self.clock == "own" and not given
 
@@ -259,7 +259,7 @@ class Chip(Record):
     bandwidth_chip_gb_s: Positive | None = None
     straddle: Annotated[
         None,
-        BeforeValidator(_gone, json_schema_input_type=Literal[True]),
+        BeforeValidator(_without_straddle, json_schema_input_type=Literal[True]),
         Field(exclude=True, repr=False, description="of earlier versions; `true` is read and left out"),
     ] = None
 
@@ -367,9 +367,9 @@ class Counting(Record):
 
     groups: "diagonal" if groups of a convolution share arrays, "dense" if they take those of one without
     groups; classifiers: "stored" if linear layers on a 1 x 1 grid take arrays of the budget even where `fc`
-    leaves their time to the host, "host" if they take none there; row_blocks: "first_fit" if the arrays of
-    one row block of a copy lie in one tile and tiles are filled first fit in the order of the layers, then a
-    lower bound of the arrays that find a place limits the budget. It is "anywhere" if all arrays can be used.
+    leaves their time to the host, "host" if they take none there; row_blocks: "anywhere" if all arrays can
+    be used, "first_fit" if the arrays of one row block of a copy lie in one tile. Tiles are then filled first
+    fit in the order of the layers, and a lower bound of the arrays that find a place limits the budget.
     """
 
     groups: Literal["diagonal", "dense"]
@@ -378,7 +378,7 @@ class Counting(Record):
 
 
 class HardwareTables(ResultRecord):
-    """The tables of a hardware; `Hardware` adds its kinds of arrays and what is said of its values."""
+    """The tables of a hardware; `Hardware` adds kinds of arrays, and which values were set or unconfirmed."""
 
     name: Text = "unnamed"
     source: Text = "not given"
@@ -395,7 +395,7 @@ class HardwareTables(ResultRecord):
 
 
 def parts_of(value: int, by: int) -> int:
-    """Return in how many parts of at most `by` a value is cut."""
+    """Return ceil(value / by): the parts of at most `by` that make up a value."""
     return -(-value // by)
 
 

@@ -160,7 +160,7 @@ def value_at(hardware: HardwareTables, dotted: str) -> object:
     inner: Any = hardware.to_dict()
     if dotted.startswith(f"{_OF_KINDS}."):
         kinds = {f"{_OF_KINDS}.{kind['name']}": kind for kind in inner.get(_OF_KINDS, [])}
-        prefix = max((own for own in kinds if dotted.startswith(f"{own}.")), key=len, default="")
+        prefix = max((kind for kind in kinds if dotted.startswith(f"{kind}.")), key=len, default="")
         inner = kinds.get(prefix, {})
         dotted = dotted.removeprefix(f"{prefix}.")
     for part in dotted.split("."):

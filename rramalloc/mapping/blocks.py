@@ -155,8 +155,8 @@ class CopiesSharing:
         first, lines = number * self.room, (range(high), range(wide))
         several = range(first, min(first + self.room, self.copies * groups))
         parts = tuple(
-            Part(each // groups - first // groups, each % groups, at * high, at * wide, *lines)
-            for at, each in enumerate(several)
+            Part(pair // groups - first // groups, pair % groups, at * high, at * wide, *lines)
+            for at, pair in enumerate(several)
         )
         block = Block(number, number, len(several) * high, len(several) * wide, parts)
         return Held(first // groups, _planes(block, self.together))
@@ -219,7 +219,7 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
     return [plane for block in listed for plane in _planes(block, weights.arrays_per_block)]
 
 
-def _cut(whole: range, limit: int) -> Iterator[range]:
+def _cut(lines: range, limit: int) -> Iterator[range]:
     """Yield `whole` in pieces of `limit` numbers, the last of which may be shorter."""
-    for start in range(0, len(whole), limit):
-        yield whole[start : start + limit]
+    for start in range(0, len(lines), limit):
+        yield lines[start : start + limit]

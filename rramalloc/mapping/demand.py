@@ -55,15 +55,15 @@ class WeightMatrix:
         high, wide = block or smallest_block(stage)
         groups = 1 if hardware.dense_groups else stage.groups
         outputs = high * wide * stage.outputs // groups
-        own = hardware.of_layer(stage)
+        of_layer = hardware.of_layer(stage)
         return cls(
             positions=input_extent(stage, 0, high) * input_extent(stage, 1, wide),
             inputs=inputs_of(network, stage) // groups,
             outputs=outputs,
-            columns=outputs * own.columns_per_weight,
+            columns=outputs * of_layer.columns_per_weight,
             groups=groups,
-            wordlines_per_input=own.wordlines_per_input,
-            arrays_per_block=own.arrays_per_block,
+            wordlines_per_input=of_layer.wordlines_per_input,
+            arrays_per_block=of_layer.arrays_per_block,
         )
 
     def folded(self, kernel: Pair, size: Pair) -> WeightMatrix:
@@ -171,18 +171,18 @@ class Storage:
         node = self.stages[stage]
         key = network.kinds[node.name], mode
         if key not in self._known:
-            own = hardware.each_kind[mode.kind]
-            self._known[key] = block_arrays(network, mode.of_stage(node), own, mode.block)
+            of_kind = hardware.each_kind[mode.kind]
+            self._known[key] = block_arrays(network, mode.of_stage(node), of_kind, mode.block)
         return self._known[key]
 
     def count(self, stage: int, mode: Mode) -> ArrayCount:
         """Return the cost of copies by their number, of whole tiles where a tile holds one stage."""
         key = stage, mode
         if key not in self._counts:
-            own, hardware = self.count_stored(stage, mode), self.hardware
+            count, hardware = self.count_stored(stage, mode), self.hardware
             chip = None if hardware is None else hardware.own_tiles
-            own = own if chip is None else own.in_own_tiles(chip)
-            self._counts[key] = own.weighted(self.weight(mode))
+            count = count if chip is None else count.in_own_tiles(chip)
+            self._counts[key] = count.weighted(self.weight(mode))
         return self._counts[key]
 
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
@@ -195,7 +195,7 @@ class Storage:
         (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
         return count_of_copies(demands(network, [node], hardware.each_kind[mode.kind], self.options)[0])
 
-    def each(self, modes: Sequence[Mode], copies: Ints) -> Ints:
+    def costs(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the cost of the arrays that every stage takes, int64."""
         if self.is_proportional and self.demand is not None:
             return copies * self.demand
@@ -204,7 +204,7 @@ class Storage:
 
     def taken(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the arrays that every stage takes, whole tiles where a tile holds one stage; int64."""
-        return self.each(modes, copies) // np.array([self.weight(mode) for mode in modes], dtype=np.int64)
+        return self.costs(modes, copies) // np.array([self.weight(mode) for mode in modes], dtype=np.int64)
 
     def stored(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the arrays that store weights of every stage, int64: without those that fill up tiles."""
@@ -258,7 +258,7 @@ def demand(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping, where: s
 
 
 def parts_apart(weights: WeightMatrix, mapping: Mapping) -> tuple[int, WeightMatrix]:
-    """Return in how many parts a mapping cuts the rows, each on arrays of its own, and the weights of one."""
+    """Return the number of parts into which a mapping cuts the rows, and one part; parts share no array."""
     if mapping == "kernel_split":
         return weights.positions, replace(weights, positions=1)
     return 1, weights
@@ -340,8 +340,8 @@ def lines_of_copy(
 
 def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:
     """Return the copies that fill the first array with mapping "sdk": more read no more lines of an array."""
-    own = block_arrays(network, stage, hardware, block)
-    return max(1, -(-own.sharing // own.groups))
+    arrays = block_arrays(network, stage, hardware, block)
+    return max(1, -(-arrays.sharing // arrays.groups))
 
 
 def stored_classifiers(
@@ -378,7 +378,7 @@ def once(
     """Return the arrays of one copy of each stage, as [chip] sharing counts them. Raises SpecError."""
     modes = storage_of(network, tuple(stages), hardware, options)
     blocks, ones = [Mode(*smallest_block(stage)) for stage in stages], np.ones(len(stages), dtype=np.int64)
-    return [int(arrays) for arrays in modes.each(blocks, ones)]
+    return [int(arrays) for arrays in modes.costs(blocks, ones)]
 
 
 def row_block_widths(
@@ -397,7 +397,9 @@ def row_block_widths(
         stage.name: WeightMatrix.of(network, stage, hardware, blocks.get(stage.name))
         for stage in network.stages
     }
-    widths = {name: -(-own.columns // bitlines) * own.arrays_per_block for name, own in stored.items()}
+    widths = {
+        name: -(-matrix.columns // bitlines) * matrix.arrays_per_block for name, matrix in stored.items()
+    }
     widest = max(widths, key=lambda name: widths[name])
     if widths[widest] > room:
         raise SpecError(

@@ -106,7 +106,7 @@ class Fold:
     @cached_property
     def step(self) -> Pair:
         """Original pixels from one folded pixel to the next: t = gcd(n, s)."""
-        return _each(gcd, self.size, self.filter.stride)
+        return _by_axis(gcd, self.size, self.filter.stride)
 
     @cached_property
     def kernel(self) -> Pair:
@@ -116,12 +116,12 @@ class Fold:
     @cached_property
     def stride(self) -> Pair:
         """Folded stride s / t."""
-        return _each(operator.floordiv, self.filter.stride, self.step)
+        return _by_axis(operator.floordiv, self.filter.stride, self.step)
 
     @cached_property
     def dilation(self) -> Pair:
         """Dilation of the folded kernel n / t; 1 where it has one pixel, as there is nothing to dilate."""
-        return _each(lambda n, t, kernel: n // t if kernel > 1 else 1, self.size, self.step, self.kernel)
+        return _by_axis(lambda n, t, kernel: n // t if kernel > 1 else 1, self.size, self.step, self.kernel)
 
     @property
     def channels(self) -> int:
@@ -141,15 +141,15 @@ class Fold:
     @property
     def overlap(self) -> Pair:
         """Original pixels that neighbouring windows of n pixels share, n - s, at least 0."""
-        return _each(lambda n, s: max(0, n - s), self.size, self.filter.stride)
+        return _by_axis(lambda n, s: max(0, n - s), self.size, self.filter.stride)
 
 
 def folded_kernel(kernel: Pair, size: Pair) -> Pair:
     """Return the folded kernel K' = ceil(K / n) along height and width."""
-    return _each(lambda k, n: -(-k // n), kernel, size)
+    return _by_axis(lambda k, n: -(-k // n), kernel, size)
 
 
-def _each(along: Callable[..., int], *pairs: Pair) -> Pair:
+def _by_axis(along: Callable[..., int], *pairs: Pair) -> Pair:
     """Return (along(heights), along(widths)) of one or more pairs."""
     height, width = map(along, *pairs)
     return height, width
@@ -184,16 +184,16 @@ def fold_to(filter_: Filter, align: int, rule: FoldRule = "least_work", th1: int
     unfolded = ChosenFold(Fold.of(filter_, UNFOLDED), "unfolded")
     if th1 is not None and filter_.inputs > th1:
         return unfolded
-    some = [name for name in FOLD_RULES[1:] if rule in (name, "least_work")]
     folds = [
-        ChosenFold(Fold(filter=filter_, size=_SPLITS[name](filter_, n_total), inputs=inputs), name)
-        for name in some
+        ChosenFold(Fold(filter=filter_, size=_split(filter_, n_total, name), inputs=inputs), name)
+        for name in FOLD_RULES[1:]
+        if rule in (name, "least_work")
     ]
     if rule != "least_work":
         return folds[0]
     return min(
         [unfolded, *folds],
-        key=lambda each: (prod(each.fold.kernel), each.fold.padding_added, prod(each.fold.size)),
+        key=lambda chosen: (prod(chosen.fold.kernel), chosen.fold.padding_added, prod(chosen.fold.size)),
     )
 
 
@@ -228,57 +228,37 @@ def _source(filter_: Filter, n_total: int) -> Pair:
     Where folded windows would overlap, width keeps only the useful fold S_x / S_x' = gcd(n_w, S_x). That is
     the source's rule where one of n_w and S_x divides the other, and our choice elsewhere.
     """
-    width = min(_half(n_total), _power_of_two(filter_.kernel[1]))
+    half = 1 << (n_total.bit_length() // 2)
+    width = min(half, _power_of_two(filter_.kernel[1]))
     stride = filter_.stride[1]
     if width > stride:  # windows of more pixels than the stride overlap
         width = gcd(width, stride)
     return n_total // width, width
 
 
-def _height_first(filter_: Filter, n_total: int) -> Pair:
-    """Return the source's split of the transposed filter: height first, the rest on width."""
-    turned = replace(filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1])
-    width, height = _source(turned, n_total)
-    return height, width
-
-
-def _width_first(filter_: Filter, n_total: int) -> Pair:
-    """Return the split with as much on width as its kernel can use, and the rest on height."""
-    width = min(n_total, _power_of_two(filter_.kernel[1]))
+def _split(filter_: Filter, n_total: int, rule: str) -> Pair:
+    """Return the pixels (height, width) that a rule folds into one; n_total: their product, a power of 2."""
+    match rule:
+        case "source":
+            return _source(filter_, n_total)
+        case "height_first":  # the source's split of the transposed filter
+            turned = replace(filter_, kernel=filter_.kernel[::-1], stride=filter_.stride[::-1])
+            return _source(turned, n_total)[::-1]
+        case "width_first":  # as much on width as its kernel can use
+            width = min(n_total, _power_of_two(filter_.kernel[1]))
+        case "least_padding":  # the fewest zeros added to the kernel; of equals the one with most on width
+            heights = (1 << exponent for exponent in range(n_total.bit_length()))
+            splits = ((height, n_total // height) for height in heights)
+            kernel = filter_.kernel
+            return min(splits, key=lambda size: (prod(folded_kernel(kernel, size)) * prod(size), size[0]))
+        case _:  # "balanced": an odd exponent gives width one more
+            width = 1 << (n_total.bit_length() // 2)
     return n_total // width, width
-
-
-def _least_padding(filter_: Filter, n_total: int) -> Pair:
-    """Return the split that adds the fewest zeros to the kernel; of equals the one with most on width."""
-
-    powers = (1 << exponent for exponent in range(n_total.bit_length()))
-    splits = ((height, n_total // height) for height in powers)
-    return min(splits, key=lambda size: (prod(folded_kernel(filter_.kernel, size)) * prod(size), size[0]))
-
-
-def _balanced(filter_: Filter, n_total: int) -> Pair:  # noqa: ARG001 - every rule is given the filter
-    """Return an equal split of height and width; an odd exponent gives width one more."""
-    width = _half(n_total)
-    return n_total // width, width
-
-
-def _half(n_total: int) -> int:
-    """Return 2^ceil(log2(n_total) / 2); n_total: a power of two."""
-    return 1 << (n_total.bit_length() // 2)
 
 
 def _power_of_two(size: int) -> int:
     """Return the smallest power of two that is not below `size`."""
     return 1 << (size - 1).bit_length()
-
-
-_SPLITS: dict[str, Callable[[Filter, int], Pair]] = {
-    "source": _source,
-    "height_first": _height_first,
-    "width_first": _width_first,
-    "least_padding": _least_padding,
-    "balanced": _balanced,
-}
 
 
 MAX_VALUES = 2**28
@@ -382,10 +362,10 @@ def fold_input(
         raise SpecError("pads", f"must be at least 0, got {tuple(pads)}")
     lead, extent = pixels.shape[:-3], (pixels.shape[-3], pixels.shape[-2])
     grid = folded_extent(fold, extent, margins)
-    whole = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
+    covered = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
     _check_values(grid[0] * grid[1] * groups * fold.channels * prod(lead), "folded input")
-    kept = [min(whole[axis] - margins[axis], extent[axis]) for axis in (0, 1)]
-    padded = np.zeros((*lead, *whole, groups, fold.inputs), pixels.dtype)
+    kept = [min(covered[axis] - margins[axis], extent[axis]) for axis in (0, 1)]
+    padded = np.zeros((*lead, *covered, groups, fold.inputs), pixels.dtype)
     if min(kept) > 0:
         split = pixels.reshape(*lead, *extent, groups, inputs)[..., : kept[0], : kept[1], :, :]
         top, left = margins[:2]
@@ -440,7 +420,7 @@ def equal_on_random_data(fold: Fold, extent: Pair, pads: Pads, seed: int = 0) ->
     output_extent(fold, extent, pads)  # the kernel fits
     random, small = np.random.default_rng(seed), _reduced(fold)
     filter_, padding = small.filter, (sum(pads.along(0)), sum(pads.along(1)))
-    cut = _each(
+    cut = _by_axis(
         lambda most, kernel, stride, added: min(most, max(1, kernel + 3 * stride + stride // 2 - added)),
         *(extent, filter_.kernel, filter_.stride, padding),
     )
@@ -482,13 +462,13 @@ def correlate(pixels: Ints, weights: Ints, *, stride: Pair, dilation: Pair = (1,
 
 def _reduced(fold: Fold) -> Fold:
     """Return the same fold with fewer channels and groups; it adds channels of zeros if `fold` does."""
-    whole = fold.filter
-    groups, inputs = min(whole.groups, _GROUPS), min(whole.inputs, _CHANNELS)
-    each = min(whole.outputs // whole.groups, _OUTPUTS)
+    filter_ = fold.filter
+    groups, inputs = min(filter_.groups, _GROUPS), min(filter_.inputs, _CHANNELS)
+    outputs = min(filter_.outputs // filter_.groups, _OUTPUTS)
     small = Filter(
-        outputs=groups * each, kernel=whole.kernel, inputs=inputs, stride=whole.stride, groups=groups
+        outputs=groups * outputs, kernel=filter_.kernel, inputs=inputs, stride=filter_.stride, groups=groups
     )
-    return Fold(filter=small, size=fold.size, inputs=inputs + min(1, fold.inputs - whole.inputs))
+    return Fold(filter=small, size=fold.size, inputs=inputs + min(1, fold.inputs - filter_.inputs))
 
 
 def _check_effort(fold: Fold, extent: Pair, pads: Pads) -> None:

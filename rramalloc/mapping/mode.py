@@ -93,8 +93,8 @@ class ModeTable(NamedTuple):
         """
         # Without kinds an array costs 1, and without prices its price is its cost.
         ones = dict.fromkeys(("weight", "price", "least"), 1)
-        own = dict.fromkeys(cls._fields, 0) | ones | {"most": columns["total"]} | columns
-        return cls(*(each.copy() for each in np.broadcast_arrays(*own.values())))
+        filled = dict.fromkeys(cls._fields, 0) | ones | {"most": columns["total"]} | columns
+        return cls(*(column.copy() for column in np.broadcast_arrays(*filled.values())))
 
     @classmethod
     def joined(cls, tables: Sequence[ModeTable]) -> ModeTable:

@@ -231,9 +231,9 @@ def input_step(stage: Stage, axis: int, count: int) -> int:
 
 
 @lru_cache(maxsize=4096)
-def divisors(whole: int) -> tuple[int, ...]:
+def divisors(number: int) -> tuple[int, ...]:
     """Return the divisors of a number in rising order."""
-    return tuple((np.flatnonzero(whole % np.arange(1, whole + 1) == 0) + 1).tolist())
+    return tuple((np.flatnonzero(number % np.arange(1, number + 1) == 0) + 1).tolist())
 
 
 def breakpoints(windows: int, largest: int) -> Ints:

@@ -49,7 +49,7 @@ class MappingOptions(Record):
     @model_validator(mode="after")
     def _foldable(self) -> Self:
         if self.fold and self.mapping != _FOLDED:
-            raise fault(f"fold {_why_not(self.mapping)}")
+            raise fault("fold " + _why_no_fold(self.mapping))
         return self
 
     def changed(
@@ -69,7 +69,7 @@ class MappingOptions(Record):
         check_known("mapping", mapping, MAPPINGS)
         check_known("fc", fc, FC_CHOICES)
         if fold and mapping != _FOLDED:
-            raise SpecError("fold", _why_not(mapping))
+            raise SpecError("fold", _why_no_fold(mapping))
         folded = (self.fold and mapping == _FOLDED) if fold is None else fold
         if host is None:
             host = self.host
@@ -87,8 +87,8 @@ class MappingOptions(Record):
         layers = {stage.name: stage for stage in network.stages}
         if sum(pattern not in layers for pattern in self.host) > MOST_PATTERNS:
             raise SpecError("host", f"has more than {MOST_PATTERNS} patterns: name the layers themselves")
-        each = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)
-        return set(chain.from_iterable(each))
+        matched = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)
+        return set(chain.from_iterable(matched))
 
     def host_notes(self, network: Network) -> tuple[str, ...]:
         """Return a note if `fc` leaves nearly all weights of a network to the host, else nothing.
@@ -133,8 +133,8 @@ class MappingOptions(Record):
         )
 
 
-def _why_not(mapping: str) -> str:
-    """Return the words of the error about a fold with another mapping than "kernel_split"."""
+def _why_no_fold(mapping: str) -> str:
+    """Return the reason why only mapping "kernel_split" can fold."""
     what = f"moves pixels of the kernel onto wordlines, which mapping {mapping!r} already does"
     return f"{what}: use {_FOLDED!r} to fold, or do without"
 

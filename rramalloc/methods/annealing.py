@@ -88,7 +88,7 @@ def _raised(limits: Any, left: int, random: Any, copies: Any, stages: Any) -> in
 
 @compiled_part
 def _moved(limits: Any, random: Any, copies: Any, stages: Any) -> bool:
-    """Raise a random stage and lower others until about the budget is used; whether that was possible."""
+    """Give a random stage more copies and others fewer, near the budget; return False if that fails."""
     demand, budget, smallest = limits.demand, limits.budget, limits.smallest
     mean = 0.0
     for i in range(len(demand)):
@@ -133,7 +133,7 @@ def _moved(limits: Any, random: Any, copies: Any, stages: Any) -> bool:
 
 @compiled_maker
 def cooled(limits: Any, windows: Any, heat: float, moves: int, random: Any, rows: Any, values: Any) -> None:
-    """Make `moves` at one temperature for every candidate, a row of `rows` with its value in `values`."""
+    """Anneal every candidate by `moves` at one temperature: a row of `rows`, its value in `values`."""
     new, stages = np.empty_like(windows), np.empty_like(windows)
     for _ in range(moves):
         for row in range(len(rows)):

@@ -15,19 +15,19 @@ from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.status import Stopped
 
 
-def whole_answer(found: object, problem: Problem, what: str, *, repaired: bool) -> Answer:
-    """Return what a method answered, as an allocation of `problem` that is not timed yet.
+def accepted_answer(found: object, problem: Problem, what: str, *, repaired: bool) -> Answer:
+    """Return the answer of a method as an allocation of `problem` that is not timed yet.
 
     what: whose answer it is, in words; repaired: whether it may take more arrays than there are.
-    Raises PluginError for what is no answer to the problem.
+    Raises PluginError for anything that is no answer to the problem.
     """
     try:
-        return _whole(found, problem, repaired=repaired)
+        return _accepted(found, problem, repaired=repaired)
     except (TypeError, ValueError) as error:
         raise PluginError(f"{what} gave no allocation of this problem: {error}") from None
 
 
-def _whole(found: object, problem: Problem, *, repaired: bool) -> Answer:
+def _accepted(found: object, problem: Problem, *, repaired: bool) -> Answer:
     if not isinstance(found, Answer) or not isinstance(found.choice, Choice):
         got = type(found.choice if isinstance(found, Answer) else found).__name__
         raise TypeError(f"it returned a {got}, needed is Answer(problem.choice(copies), 1, 'in words why')")
@@ -46,14 +46,14 @@ def _modes(given: object, problem: Problem) -> ModeOfEach:
     if not isinstance(given, tuple) or len(given) != len(graph.names):
         got = brief(given)
         raise ValueError(f"its modes must be a tuple of {len(graph.names)}, one a stage, got {got}")
-    for stage, (mode, own) in enumerate(zip(given, graph.modes, strict=True)):
+    for stage, (mode, of_graph) in enumerate(zip(given, graph.modes, strict=True)):
         name = graph.names[stage][:60]
         if not isinstance(mode, Mode) or not all(isinstance(value, int) for value in mode):
             raise TypeError(f"the mode of {name!r} must be a Mode of whole numbers, got {brief(mode)}")
-        if mode == own:
+        if mode == of_graph:
             continue
-        if not problem.chooses_blocks or mode.in_block(own.block) != own:
-            words = f"the mode of {name!r} is {tuple(mode)}, the problem has {tuple(own)} alone"
+        if not problem.chooses_blocks or mode.in_block(of_graph.block) != of_graph:
+            words = f"the mode of {name!r} is {tuple(mode)}, the problem has {tuple(of_graph)} alone"
             raise ValueError(f"{words}: blocks are chosen with mapping 'sdk'")
         try:
             BlockGrid.of(graph.stages[stage], graph.network.shapes[graph.names[stage]], mode.block)

@@ -71,9 +71,10 @@ def _without_top(key: Any, item: Any, count: int) -> None:
 
 @compiled_maker
 def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies: Any, rows: Any) -> int:
-    """Feed `copies`, changed in place; rows[k]: those when reserves[k] is reached. Copies given away.
+    """Give copies to the slowest stage, in place; return how many were given.
 
-    Stages of one window, such as fully connected layers, are not in the queue.
+    rows[k]: written, the copies when reserves[k] is reached. Stages of one window, such as fully connected
+    layers, are not in the queue.
     """
     n, row, given = 0, 0, 0
     key, item = np.empty_like(windows), np.empty_like(windows)
@@ -102,10 +103,9 @@ def feed(windows: Any, demand: Any, most: Any, room: int, reserves: Any, copies:
 def fed(problem: Problem, room: int, reserves: Sequence[int], stop: Work) -> Ints:
     """Give copies to the slowest stage while more arrays are free than one copy needs and than the reserve.
 
-    room: arrays to give away beyond the fewest copies allowed; reserves: falling, one row of the result for
-    each.
-    The slowest stage has most batches; which one of equals, a priority queue decides (`_rise`). It
-    ends where the slowest stage has as many copies as it can use.
+    room: arrays beyond those of the fewest copies allowed; reserves: falling, each with a row of the result.
+    The slowest stage has the most batches; a priority queue decides between equals (`_rise`). The search ends
+    where the slowest stage has as many copies as it can use.
     """
     rows = np.tile(problem.smallest, (len(reserves), 1))
     windows, demand, most = problem.graph.windows, problem.demand, most_copies(problem)

@@ -23,11 +23,11 @@ from rramalloc.search.work import Work
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the least sum of batches with copies that divide the output's width."""
     stages = list[StageModes]()
-    for each, fewest in zip(all_modes(problem), problem.smallest.tolist(), strict=True):
+    for menu, fewest in zip(all_modes(problem), problem.smallest.tolist(), strict=True):
         # d | width means width / d batches a row. A divisor d is the fewest copies for windows / d batches,
         # so none is missed.
-        kept = (each.each.columns % each.low == 0) | (each.low <= fewest)
-        stages.append(each.take(np.flatnonzero(kept)))
+        kept = (menu.each.columns % menu.low == 0) | (menu.low <= fewest)
+        stages.append(menu.take(np.flatnonzero(kept)))
     return solve_among(problem, stop, stages)
 
 

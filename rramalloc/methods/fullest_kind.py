@@ -33,9 +33,9 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
         need = {kind.name: 0 for kind in hardware.kinds or ()}
         for mode, arrays in zip(modes, used, strict=True):
             need[list(need)[mode.kind]] += arrays
-        each = ", ".join(f"{name} {arrays:,}" for name, arrays in need.items())
+        shares = ", ".join(f"{name} {arrays:,}" for name, arrays in need.items())
         words = "every layer once on the kind that it uses best takes more than there is"
-        raise SolverError(f"{words}: {each}: give these kinds more arrays")
+        raise SolverError(f"{words}: {shares}: give these kinds more arrays")
     words = "heuristic: the kind whose cells a layer uses best, copies for the slowest layer"
     stopped = _feed(problem, modes, copies, stop)
     return Answer(problem.choice(copies, modes), 1, words, stopped=stopped)
@@ -56,9 +56,15 @@ def fullest_modes(problem: Problem) -> ModeOfEach:
     if problem.alternatives is None:
         return problem.graph.modes
     modes = list[Mode]()
-    for stage, (own, plain) in enumerate(zip(problem.alternatives.each, problem.graph.modes, strict=True)):
-        least = min((each.sensitivity for each in own), default=0)
-        some = [each.mode.in_block(plain.block) for each in own if each.sensitivity == least]
+    for stage, (offered, plain) in enumerate(
+        zip(problem.alternatives.each, problem.graph.modes, strict=True)
+    ):
+        least = min((alternative.sensitivity for alternative in offered), default=0)
+        some = [
+            alternative.mode.in_block(plain.block)
+            for alternative in offered
+            if alternative.sensitivity == least
+        ]
         ranks = [
             (-_utilisation(problem, stage, mode), problem.arrays_of_stage(stage, mode, 1)) for mode in some
         ]
@@ -69,12 +75,12 @@ def fullest_modes(problem: Problem) -> ModeOfEach:
 def _utilisation(problem: Problem, stage: int, mode: Mode) -> float:
     """Return the share of the cells of its arrays that one copy of a stage uses."""
     network, hardware = problem.storage.laid_out
-    node, own = mode.of_stage(problem.graph.stages[stage]), hardware.each_kind[mode.kind]
+    node, of_kind = mode.of_stage(problem.graph.stages[stage]), hardware.each_kind[mode.kind]
     arrays = problem.storage.count_stored(stage, mode).arrays(1)
     if not isinstance(node, Stage) or not arrays:
         return 0.0
-    cells = arrays * own.crossbar.wordlines * own.crossbar.bitlines
-    return WeightMatrix.of(network, node, own).cells / cells
+    cells = arrays * of_kind.crossbar.wordlines * of_kind.crossbar.bitlines
+    return WeightMatrix.of(network, node, of_kind).cells / cells
 
 
 def _feed(problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], stop: Work) -> Stopped | None:
@@ -105,12 +111,12 @@ def _feed(problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], st
         more -= problem.arrays_of_stage(stage, mode, count)
         arrays = more // problem.storage.weight(mode)
         takes = [axis.per_array[mode.kind] * arrays for axis in axes]
-        fits = more <= spare and all(own <= room for own, room in zip(takes, left, strict=True))
+        fits = more <= spare and all(amount <= room for amount, room in zip(takes, left, strict=True))
         if count >= problem.copies_allowed(stage, mode)[1] or not fits:
             break
         copies[stage] += 1
         spare -= more
-        left = [room - own for own, room in zip(takes, left, strict=True)]
+        left = [room - amount for amount, room in zip(takes, left, strict=True)]
         given += 1
         heapq.heapreplace(queue, (-length(stage), stage))
     stop.charge(cost.QUEUE_TURN * given)

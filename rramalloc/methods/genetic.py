@@ -73,7 +73,7 @@ class _Evolution:
             if self.stop.is_used_up:
                 self.stopped = True
                 break
-            survivors = self._survivors(self.by_fitness(population))
+            survivors = self.survivors(self.by_fitness(population))
             mutants = [self._mutant(survivors) for _ in range(size - len(survivors))]
             population = np.concatenate((survivors, np.array(mutants, dtype=np.int64)))
         return self.by_fitness(population)
@@ -85,11 +85,11 @@ class _Evolution:
         makespans = makespan_of_each(self.problem.graph, population)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
 
-    def _survivors(self, ordered: Ints) -> Ints:
-        kept = -(-int(SURVIVING * 100) * len(ordered) // 100)
-        spared = self.draw.random(len(ordered)) < SPARED
-        spared[:kept] = True
-        return ordered[spared]
+    def survivors(self, ordered: Ints) -> Ints:
+        """Return the individuals that survive, by fitness or spared by chance, of a population in order."""
+        survives = self.draw.random(len(ordered)) < SPARED
+        survives[: -(-int(SURVIVING * 100) * len(ordered) // 100)] = True
+        return ordered[survives]
 
     def _mutant(self, survivors: Ints) -> Copies:
         """Return copies with one copy more, fewer or neither of each stage; infeasible draws are repeated."""

@@ -23,7 +23,15 @@ _HALVINGS = 100  # bisection of x: more than the 53 bits of a double, so x is ex
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Return the continuous optimum rounded down, with the rest of the budget spent greedily."""
-    copies = _rounded_down(problem)
+    shape = np.sqrt(problem.graph.windows / problem.demand)
+    low, high = 0.0, 2.0 * float((problem.graph.windows / shape).max())
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if problem.arrays(_scaled(problem, middle * shape)) <= problem.budget:
+            low = middle
+        else:
+            high = middle
+    copies = _scaled(problem, low * shape)
     steps = _spend(problem, copies)
     stop.charge(cost.HALVED_STAGE * len(copies) * _HALVINGS + cost.GREEDY_COPY * steps)
     words = "heuristic: arrays by the square root of windows times demand"
@@ -38,24 +46,12 @@ LAGRANGE = Method(
 )
 
 
-def _rounded_down(problem: Problem) -> Copies:
-    shape = np.sqrt(problem.graph.windows / problem.demand)
-    low, high = 0.0, 2.0 * float((problem.graph.windows / shape).max())
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        if problem.arrays(_scaled(problem, middle * shape)) <= problem.budget:
-            low = middle
-        else:
-            high = middle
-    return _scaled(problem, low * shape)
-
-
 def _scaled(problem: Problem, copies: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Copies:
     return clipped(problem, np.minimum(copies, problem.graph.windows).astype(np.int64))
 
 
 def _spend(problem: Problem, copies: Copies) -> int:
-    """Add copies while any fits, those first that save most of W / d per array; the number examined."""
+    """Add copies while any fits, the largest saving of W / d per array first; return the stages examined."""
     windows, demand, most = problem.graph.windows.tolist(), problem.demand.tolist(), most_copies(problem)
     left = problem.budget - problem.arrays(copies)
 

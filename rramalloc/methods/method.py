@@ -46,8 +46,7 @@ class Method:
     kinds: Literal["one", "several", "any"] = "one"
 
     def covers(self, options: MappingOptions, *, several_kinds: bool = False) -> bool:
-        """Whether it is for networks that are mapped like this, on hardware with one kind of arrays or
-        several."""
+        """Return True if it is for this mapping, and for hardware with one or several kinds of arrays."""
         kinds = "several" if several_kinds else "one"
         return self.mapping in ("", options.mapping) and self.kinds in ("any", kinds)
 

@@ -1,10 +1,10 @@
 """MILP over the separable recurrence, solved by HiGHS (docs/sources/model.md 5 and 6).
 
-One binary per stage and mode of fewest arrays for its length (docs/sources/model.md 10). Every other mode
-stands behind the one with most arrays that are no more than its own, which takes no longer; useful copies up
-to the next breakpoint stand behind that. Waits and tails are functions of one stage's choice, each the least
-of all that it stands for, so the optimum is a lower bound of the exact makespan; the allocation it belongs
-to can be far from the best and is judged by exact timing like any other.
+One binary per stage and mode of fewest arrays for its length (docs/sources/model.md 10). Such a choice stands
+for all modes with at least its arrays and fewer than the next choice's, none of which is faster, and for the
+copies up to the next breakpoint. Waits and tails are functions of one stage's choice, each the least of all
+modes that it stands for, so the optimum is a lower bound of the exact makespan. The allocation of the optimum
+can be far from the best and is judged by exact timing like any other.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class CopyChoices:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._stages = problem, Menu.of(problem).stages
-        self._kept = [each.fewest() for each in self._stages]
-        self.modes = [each.take(kept) for each, kept in zip(self._stages, self._kept, strict=True)]
+        self._kept = [menu.fewest() for menu in self._stages]
+        self.modes = [menu.take(kept) for menu, kept in zip(self._stages, self._kept, strict=True)]
 
     def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         """Yield the costs of every extent of an edge."""
@@ -69,12 +69,12 @@ class CopyChoices:
             if rows[-1] < 0 or columns[-1] < 0:
                 continue
             last = (int(rows[-1]), int(columns[-1]))
-            user = (int(np.searchsorted(rows, last[0])), int(np.searchsorted(columns, last[1])))
+            reader = (int(np.searchsorted(rows, last[0])), int(np.searchsorted(columns, last[1])))
             first = (int(rows[0]), int(columns[0]))
             yield EdgeCosts(
                 first=self._waits(p, first) if min(first) >= 0 else None,
                 reached=None if last == (grid.height - 1, grid.width - 1) else self._waits(p, last),
-                tail=self._tails(i, user),
+                tail=self._tails(i, reader),
                 lag=self._problem.graph.lag(edge),
             )
 
@@ -131,16 +131,16 @@ def separable_model(problem: Problem, stop: Work) -> SeparableModel:
         program += op[i] >= pre_op[i] + _sum(modes.length.tolist(), choice)
         program += end >= op[i]
         chosen.append(choice)
-    each = zip(choices.modes, chosen, strict=True)
-    program += pulp.lpSum(_sum(modes.arrays.tolist(), choice) for modes, choice in each) <= problem.budget
+    pairs = zip(choices.modes, chosen, strict=True)
+    program += pulp.lpSum(_sum(modes.arrays.tolist(), choice) for modes, choice in pairs) <= problem.budget
     for edge in problem.graph.edges:
         _check_time(stop)
         p, i = edge.producer, edge.consumer
         for first, reached, tail, lag in choices.delays(edge):
             if first is not None:
                 program += pre_op[i] >= pre_op[p] + _sum(first, chosen[p]) + lag
-            ready = op[p] if reached is None else pre_op[p] + _sum(reached, chosen[p])
-            program += op[i] >= ready + _sum(tail, chosen[i]) + lag
+            available = op[p] if reached is None else pre_op[p] + _sum(reached, chosen[p])
+            program += op[i] >= available + _sum(tail, chosen[i]) + lag
     program.setObjective(end)
     return SeparableModel(program, choices.modes, chosen)
 
@@ -226,8 +226,8 @@ def solve(
         )
     rows = [int(np.argmax([x.value() or 0.0 for x in chosen])) for chosen in model.chosen]
     made = [modes.take(np.array([row])) for modes, row in zip(model.modes, rows, strict=True)]
-    copies = np.concatenate([each.low for each in made])
-    choice = problem.choice(copies, tuple(each.mode(0) for each in made))
+    copies = np.concatenate([single.low for single in made])
+    choice = problem.choice(copies, tuple(single.mode(0) for single in made))
     if choice.arrays > problem.budget:
         raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
     bound = max(1, math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))))

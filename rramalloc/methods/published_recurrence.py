@@ -24,7 +24,7 @@ from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
 from rramalloc.timing.published import chain_layers, published
 
-_SHARE = 4  # part of the work that each start may take: one in so many
+_SHARE = 4  # each of the three starts may take a quarter of the work; the descents have the rest
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001

@@ -57,8 +57,8 @@ def method_named(name: str) -> Method:
     """
     if name in METHODS:
         module, _, variable = METHODS[name].partition(":")
-        own: Method = getattr(import_module(module), variable)
-        return own
+        method: Method = getattr(import_module(module), variable)
+        return method
     if name not in foreign(METHOD_GROUP):
         raise UnknownNameError("method", name, method_names())
     from rramalloc.methods.method import Method
@@ -70,7 +70,7 @@ def method_named(name: str) -> Method:
 
 
 def method_of(given: MethodLike) -> Method:
-    """Return the method of a name, or the one that a function of the caller's is.
+    """Return the method of a name, or a Method that wraps the caller's function.
 
     A function has its own name in results, and must keep to the budget.
     Raises UnknownNameError, PluginError; SpecError for a function that is called as a method of this program.
@@ -92,12 +92,12 @@ def method_of(given: MethodLike) -> Method:
 
 
 def of_others(method: Method, what: str) -> Method:
-    """Return a method of others, whose answers are checked; `what` says in words whose it is."""
-    from rramalloc.methods.answers import whole_answer
+    """Return a method from outside this package with its answers checked; what: whose it is, in words."""
+    from rramalloc.methods.answers import accepted_answer
 
     def solve(problem: Problem, stop: Work, seed: int) -> Answer:
         with plugin_errors(what):
             found: object = method.solve(problem.apart, stop, seed)
-        return whole_answer(found, problem, what, repaired=method.repaired)
+        return accepted_answer(found, problem, what, repaired=method.repaired)
 
     return replace(method, solve=solve)

@@ -38,8 +38,8 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
         found.append((value, Answer(choice, 1, words, stopped=stopped)))
     if not found:
         raise SolverError("no kind alone holds every layer once: give a kind more arrays")
-    open_end = next((own.stopped for _, own in found if own.stopped is not None), None)
-    return replace(min(found, key=lambda own: own[0])[1], stopped=open_end)
+    open_end = next((answer.stopped for _, answer in found if answer.stopped is not None), None)
+    return replace(min(found, key=lambda answer: answer[0])[1], stopped=open_end)
 
 
 SINGLE_KIND = Method(

@@ -157,14 +157,14 @@ def _waiting(network: Network, timed: Collection[str]) -> tuple[str, ...]:
     at_once: set[str] = set()
     waiting: list[str] = []
     for node in network.canonical_nodes:
-        ready = bool(node.inputs) and at_once.issuperset(node.inputs)
+        inputs_at_once = bool(node.inputs) and at_once.issuperset(node.inputs)
         is_left = isinstance(node, Stage) and node.name not in timed
         at_one_pixel = is_left and network.input_shape(node).pixels == 1
-        if (isinstance(node, Barrier) or is_left) and not ready and not at_one_pixel:
+        if (isinstance(node, Barrier) or is_left) and not inputs_at_once and not at_one_pixel:
             waiting.append(node.name)
         digital = not isinstance(node, Input | Stage)
-        whole = isinstance(node, Whole) or is_left or network.shapes[node.name].pixels == 1
-        if whole or (digital and ready):
+        is_at_once = isinstance(node, Whole) or is_left or network.shapes[node.name].pixels == 1
+        if is_at_once or (digital and inputs_at_once):
             at_once.add(node.name)
     return tuple(waiting)
 

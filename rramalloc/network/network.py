@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 FORMAT: Literal["rramalloc-network/1"] = "rramalloc-network/1"
 MAX_NODES = 200_000  # nodes of one file: far above any real network, it bounds time and memory
 MAX_NAME = 900
-"""Longest name that a node of this package's making extends."""
+"""Characters of a node's name with which the names of nodes that this package adds for it begin."""
 FEEDS_BACK = "reads one token and its caches come back longer: the next input waits for this one's output"
-MOST_SEQUENCES = 2**20  # that take turns: far above any batch of a server
+MOST_SEQUENCES = 2**20  # sequences that take turns: far above any batch of a server
 MAX_WEIGHTS = 2**46
 """Most weights of all stages together: keeps array counts within 64 bits, for any array and precision."""
 _ALL_ON_ARRAYS = (
@@ -56,7 +56,7 @@ _NODES: TypeAdapter[dict[str, list[Node]]] = TypeAdapter(dict[str, Nodes])
 
 
 class NetworkDocument(Record):
-    """The network JSON file, with nodes in any order, and what the file it is from holds beyond them."""
+    """The network JSON file: nodes in any order, and the operators that they do not model, or not exactly."""
 
     format: Literal["rramalloc-network/1"]
     name: Name
@@ -100,8 +100,8 @@ class Network(Result):
     def from_document(cls, document: Any, where: str) -> Network:
         """Return the network of a parsed network JSON file. Raises SpecError, NetworkError."""
         checked = parse(_DOCUMENT, document, where)
-        beyond = {name: getattr(checked, name) for name in _BEYOND}
-        network = cls.build(checked.name, checked.nodes, source=checked.source, where=where, **beyond)
+        more_fields = {name: getattr(checked, name) for name in _BEYOND}
+        network = cls.build(checked.name, checked.nodes, source=checked.source, where=where, **more_fields)
         return network.in_turns(True if checked.feeds_back else None, None)
 
     @classmethod
@@ -137,7 +137,7 @@ class Network(Result):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields without cached properties: networks are sent to other processes."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -203,9 +203,9 @@ class Network(Result):
         return replace(self, nodes=tuple(nodes))
 
     def in_turns(self, feeds_back: bool | None, sequences: int | None) -> Network:
-        """Return the network whose next input needs this one's output, or does not; None: as it says.
+        """Return the network with or without feedback from its output to its next input; None keeps either.
 
-        sequences: that take turns, 1 of a network that feeds back if None. Raises SpecError.
+        sequences: number of sequences that take turns; None: 1 if the network feeds back. Raises SpecError.
         Source: docs/sources/model.md 8.
         """
         turns = self.sequences if feeds_back is None else 1 if feeds_back else None
@@ -293,15 +293,15 @@ def sorted_by_needs(
         for producer in producers:
             consumers[producer].append(index)
     waiting = [len(producers) for producers in needs]
-    ready = [(keys[index], index) for index, left in enumerate(waiting) if not left]
-    heapq.heapify(ready)
+    heap = [(keys[index], index) for index, left in enumerate(waiting) if not left]
+    heapq.heapify(heap)
     order = []
-    while ready:
-        order.append(heapq.heappop(ready)[1])
+    while heap:
+        order.append(heapq.heappop(heap)[1])
         for consumer in consumers[order[-1]]:
             waiting[consumer] -= 1
             if not waiting[consumer]:
-                heapq.heappush(ready, (keys[consumer], consumer))
+                heapq.heappush(heap, (keys[consumer], consumer))
     if len(order) < len(needs):
         stuck = next(index for index, left in enumerate(waiting) if left)
         raise NetworkError(place(stuck), "is on a cycle or behind one; a network has no cycles")

@@ -6,6 +6,7 @@ Shapes are (channels, height, width) without batch; vectors are C x 1 x 1, token
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, FailFast, Field
@@ -15,19 +16,19 @@ from rramalloc.records import Record, as_tuple, from_list
 
 
 class ShapeError(Exception):
-    """Why a node cannot take its inputs: the field at fault and the reason; whoever has the node names it."""
+    """A node cannot take its inputs: the field at fault and the reason; the caller adds the node's name."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field}: {reason}")
         self.field, self.reason = field, reason
 
 
-def _pair(value: Any) -> Any:
-    return (value, value) if isinstance(value, int) and not isinstance(value, bool) else as_tuple(value)
+def _repeated(count: int, value: Any) -> Any:
+    """Return `count` times a number that a file gives once for all sides, and a list as a tuple."""
+    return (value,) * count if isinstance(value, int) and not isinstance(value, bool) else as_tuple(value)
 
 
-def _four(value: Any) -> Any:
-    return (value,) * 4 if isinstance(value, int) and not isinstance(value, bool) else as_tuple(value)
+_pair = partial(_repeated, 2)
 
 
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -39,7 +40,7 @@ OffsetPair = Annotated[
 ]
 PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
-    BeforeValidator(_four, json_schema_input_type=Offset | list[Offset]),
+    BeforeValidator(partial(_repeated, 4), json_schema_input_type=Offset | list[Offset]),
 ]
 NodeBits = Annotated[int, Field(ge=1, le=64)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
@@ -193,7 +194,7 @@ class ConvTranspose(_Convolution):
 
 
 class _PixelLayer(_WeightLayer):
-    """A stage whose windows share no input: as a 1 x 1 convolution of its grid."""
+    """A stage whose windows share no input, like a 1 x 1 convolution of its grid."""
 
     kernel: ClassVar[Pair] = (1, 1)
     stride: ClassVar[Pair] = (1, 1)

@@ -2,7 +2,7 @@
 
 `last_needed` maps a table of a node's input rows or columns to its output: every output row or column gets
 the maximum over those it needs, -1 for none. `last_user` is the adjoint: it maps an int32 table over the
-pixels (height, width) of the output to the input. For a transposed convolution each is the other one of the
+pixels (height, width) of the output to the input. A transposed convolution exchanges the two functions of the
 convolution that it transposes.
 """
 

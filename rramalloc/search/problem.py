@@ -133,7 +133,7 @@ class Problem:
 
     def arrays_of_stages(self, copies: Copies, modes: ModeOfEach | None = None) -> Copies:
         """Return what the arrays of every stage cost."""
-        return self.storage.each(modes or self.graph.modes, copies)
+        return self.storage.costs(modes or self.graph.modes, copies)
 
     def arrays_of_stage(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the arrays of `copies` of a mode of one stage."""

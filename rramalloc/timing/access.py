@@ -98,11 +98,11 @@ class StepTime:
         self, stages: npt.NDArray[np.int64], copies: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
         """Return the length of a step [ns] of each of these stages with `copies` if no other stage runs."""
-        own = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
+        alone = np.maximum(self.access_ns_per_copy[stages] * copies, self.compute_ns)
         if self.transfer is None:
-            return own
+            return alone
         carried = self.transfer.fixed_ns[stages] + self.transfer.ns_per_copy[stages] * copies
-        return np.maximum(own, carried)
+        return np.maximum(alone, carried)
 
     def most_copies(self, step_ns: float, least: Copies) -> Copies:
         """Return the most copies of each stage that a step of `step_ns` can feed if all others have `least`.
@@ -159,8 +159,8 @@ def _access_ns_per_copy(graph: StageGraph, hardware: Hardware) -> npt.NDArray[np
     """
     if hardware.memory is None or hardware.own_clock:
         return np.zeros(len(graph.stages))
-    each = zip(graph.stages, graph.blocks, strict=True)
-    return np.array([access_ns(graph.network, stage, block, hardware) for stage, block in each])
+    pairs = zip(graph.stages, graph.blocks, strict=True)
+    return np.array([access_ns(graph.network, stage, block, hardware) for stage, block in pairs])
 
 
 def access_ns(network: Network, stage: TimedNode, block: Pair, hardware: Hardware) -> float:

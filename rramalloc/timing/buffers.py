@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -67,7 +67,8 @@ def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
     walk = _Walk(graph)
     edges = []
     last_read = dict[int, Ints]()  # by producer, when each of its pixels is read last; -1: never
-    computed = cache(partial(_batch_of_each_pixel, timing))
+    # By stage, the batch that computes each of its pixels.
+    computed = cache(lambda stage: timing.graph.grids[stage].numbers().ravel() // timing.copies[stage])
     for consumer, stage in enumerate(graph.stages):
         reads = timing.of_stage(consumer)
         users = walk.last_users(stage)
@@ -94,9 +95,9 @@ def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
     for producer, freed in last_read.items():
         used = freed >= 0
         ends, end = np.unique(freed[used], return_inverse=True)
-        own = _changes(timing.of_stage(producer), computed(producer)[used], ends, end)
-        alive.append(own.alive * graph.channels(producer) * output_bits)
-        moments.append(own.moments)
+        changes = _changes(timing.of_stage(producer), computed(producer)[used], ends, end)
+        alive.append(changes.alive * graph.channels(producer) * output_bits)
+        moments.append(changes.moments)
     together = _Changes(np.concatenate(moments), np.concatenate(alive))
     totals = BufferTotals(
         total_bytes=-(-_most(together) // BITS_PER_BYTE),
@@ -105,34 +106,27 @@ def buffers(timing: ExactTiming, output_bits: int) -> Buffers:
     return Buffers(tuple(edges), totals)
 
 
-def _batch_of_each_pixel(timing: ExactTiming, stage: int) -> Ints:
-    """Return the batch that computes each pixel of a stage."""
-    batch: Ints = timing.graph.grids[stage].numbers().ravel() // timing.copies[stage]
-    return batch
-
-
 class _Changes(NamedTuple):
-    """Change of what is alive at every moment at which it changes, in any order."""
+    """Moments, in any order, at which the number of stored pixels or bits changes, and each change."""
 
     moments: Ints
     alive: Ints
 
 
 def _changes(starts: Ints, born: Ints, ends: Ints, end: Ints) -> _Changes:
-    """Return how many pixels come to life and end at each moment.
+    """Return how many pixels are computed and freed at each moment.
 
-    starts: of the batches that compute them, born: the batch of each pixel; ends: when pixels end, end: the
-    place of each pixel among these.
+    starts: moments of the batches that compute them; born: index in it of each pixel's batch; ends: moments
+    at which pixels are freed; end: index in it of each pixel's.
     """
     alive = np.bincount(born, minlength=len(starts)), -np.bincount(end, minlength=len(ends))
     return _Changes(np.concatenate([starts, ends]).astype(np.int64), np.concatenate(alive))
 
 
 def _most(changes: _Changes, period: int | None = None) -> int:
-    """Return the most that is alive at once; period: of inputs that follow each other, None for one input.
+    """Return the most that is stored at once; period: of inputs that follow each other, None for one input.
 
-    Of inputs that follow each other, all that is alive at one moment of one input is so at once, shifted by
-    whole periods.
+    In a stream the inputs are shifted by whole periods, so moments count modulo the period.
     """
     moments, alive, begin = changes.moments, changes.alive, 0
     if period is not None:

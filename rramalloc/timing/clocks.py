@@ -74,15 +74,18 @@ class _Clocks:
         if self.measured is not None:
             compute_ns = [self.measured.compute_ns[node.name]]
         elif hardware.timing is not None:
-            own, of_lines = (network, node, hardware), hardware.timing.depends_on_lines
             # Only with mapping "sdk" do copies share arrays, so only there do more copies read more lines.
-            full = of_lines and self.options.mapping == "sdk"
+            full = 1
+            if hardware.timing.depends_on_lines and self.options.mapping == "sdk":
+                full = copies_of_full_array(network, node, hardware, block)
             lines = [
-                active_lines(*own, self.options, block, copies)
-                for copies in range(1, (copies_of_full_array(*own, block) if full else 1) + 1)
+                active_lines(network, node, hardware, self.options, block, copies)
+                for copies in range(1, full + 1)
             ]
             bits = hardware.precision.input_bits
-            compute_ns = [hardware.timing.compute_ns(bits, hardware.crossbar, *each) for each in lines]
+            compute_ns = [
+                hardware.timing.compute_ns(bits, hardware.crossbar, *lines_in_use) for lines_in_use in lines
+            ]
         moved_ns = access_ns(network, node, block, hardware)
         if hardware.memory is not None and hardware.memory.scope == "shared":
             moved_ns *= int(self.graph.weighted.sum())  # each stage has an equal part of the bandwidth
@@ -97,5 +100,5 @@ class _Clocks:
                 f"a step of {name[:60]!r} lasts {longest_ns:.4g} ns, more than {MOST_CYCLES} ticks of "
                 f"{tick_ns:g} ns: give a longer tick_ns",
             )
-        compute = tuple(max(1, math.ceil(each / tick_ns * EXACTLY)) for each in compute_ns)
+        compute = tuple(max(1, math.ceil(time_ns / tick_ns * EXACTLY)) for time_ns in compute_ns)
         return BatchTicks(compute, moved_ns / tick_ns)

@@ -41,9 +41,9 @@ class CriticalSegment(Record):
 
 
 def chain_of(timing: ExactTiming) -> tuple[Ints, Ints]:
-    """Return the first batch and the last block of every stage on a chain of batches that wait in turn.
+    """Return the first batch and last block of every stage on a critical chain of batches to the last step.
 
-    It goes from the last step to the first; both are -1 for stages off it.
+    Both are -1 for stages off the chain.
     """
     timeline = Timeline(timing.copies, timing.first, timing.starts, int(timing.handoff == "next"))
     enters, leaves = np.empty((2, len(timing.copies)), dtype=np.int64)
@@ -94,18 +94,18 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
     latest = np.full(len(timing.starts), timing.makespan, dtype=np.int64)
     slack = np.zeros(len(graph.stages), dtype=np.int64)
     for stage in reversed(range(len(graph.stages))):  # consumers first: they bound their producers
-        own = latest[timing.first[stage] : timing.first[stage + 1]]
-        order = np.arange(len(own)) * timing.cycles[stage]
-        own[:] = np.minimum(own, timing.makespan - timing.cycles[stage]) - order
-        own[:] = np.minimum.accumulate(own[::-1])[::-1] + order  # batches follow each other
-        slack[stage] = (own - timing.of_stage(stage)).min()
-        last = np.minimum((np.arange(len(own)) + 1) * timing.copies[stage], graph.windows[stage]) - 1
+        starts = latest[timing.first[stage] : timing.first[stage + 1]]
+        order = np.arange(len(starts)) * timing.cycles[stage]
+        starts[:] = np.minimum(starts, timing.makespan - timing.cycles[stage]) - order
+        starts[:] = np.minimum.accumulate(starts[::-1])[::-1] + order  # batches follow each other
+        slack[stage] = (starts - timing.of_stage(stage)).min()
+        last = np.minimum((np.arange(len(starts)) + 1) * timing.copies[stage], graph.windows[stage]) - 1
         for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
             producer = int(edges.producer[edge])
             block = edges.of(edge, stage)[last]
             batch = timing.first[producer] + block[block >= 0] // timing.copies[producer]
-            ready = own[block >= 0] - timing.delay[producer] - edges.lag[edge]
-            np.minimum.at(latest, batch, ready)
+            available = starts[block >= 0] - timing.delay[producer] - edges.lag[edge]
+            np.minimum.at(latest, batch, available)
     return slack
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -121,13 +122,6 @@ def union(extents: Iterable[Extent]) -> tuple[Extent, ...]:
     return tuple(kept)
 
 
-def _identical(one: tuple[Extent, ...], other: tuple[Extent, ...]) -> bool:
-    """Return True if two unions consist of the same table objects."""
-    return len(one) == len(other) and all(
-        a[0] is b[0] and a[1] is b[1] for a, b in zip(one, other, strict=True)
-    )
-
-
 def _rule(node: Node) -> object:
     """Return a key that is equal for nodes that read their inputs by the same rule."""
     if isinstance(node, Windowed | ConvTranspose):
@@ -144,15 +138,16 @@ class _Tracer:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._pulled: dict[tuple[Any, ...], Table] = {}
-        self._running: dict[int, Table] = {}
-        self._kept: list[Table] = []  # the caches are keyed by id: their tables must stay alive
+        self._tables: dict[tuple[object, ...], Table] = {}  # keys hold ids of tables, which must stay alive
         self._bytes = 0
         self.entries = 0
 
     def identity(self, shape: Shape) -> Extent:
         """Return the extent of a grid in which every pixel needs itself."""
-        return Extent(self._count(shape.height), self._count(shape.width))
+        rows, columns = (
+            self._once(("all", size), partial(np.arange, size, dtype=np.int32)) for size in shape[1:]
+        )
+        return Extent(rows, columns)
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
         """Return the pixels of each producer that a node's output pixels need, given those of its inputs."""
@@ -178,14 +173,23 @@ class _Tracer:
                 if not same:
                     pulled = tuple(
                         Extent(
-                            *(self._pull(node, rule, axis, extent[axis], shape, output) for axis in (0, 1))
+                            *(
+                                self._once(
+                                    (id(table), axis, rule, shape[1:], output[1:]),
+                                    partial(last_needed, node, axis, table, shape, output),
+                                )
+                                for axis, table in enumerate(extent)
+                            )
                         )
                         for extent in extents
                     )
                 known = result.get(stage)
                 if known is None:
                     result[stage] = union(pulled) if len(pulled) > 1 else pulled
-                elif not _identical(known, pulled):
+                # Equal tables are one object, so comparing ids suffices; most branches bring the same ones.
+                elif [list(map(id, extent)) for extent in known] != [
+                    list(map(id, extent)) for extent in pulled
+                ]:
                     result[stage] = union((*known, *pulled))
         return result
 
@@ -193,39 +197,33 @@ class _Tracer:
         """Return one edge for every producer that some window depends on."""
         edges = []
         for producer in sorted(sources):
-            running = [Extent(*map(self._accumulated, extent)) for extent in sources[producer]]
+            running = [
+                Extent(
+                    *(
+                        self._once(("running", id(table)), partial(np.maximum.accumulate, table))
+                        for table in extent
+                    )
+                )
+                for extent in sources[producer]
+            ]
             needed = union(extent for extent in running if extent.rows[-1] >= 0 and extent.columns[-1] >= 0)
             if needed:
                 edges.append(Edge(producer, consumer, needed))
         return edges
 
-    def _pull(self, node: Node, rule: object, axis: int, table: Table, source: Shape, output: Shape) -> Table:
-        key = (id(table), axis, rule, source[1:], output[1:])
-        if key not in self._pulled:
-            pulled = last_needed(node, axis, table, source, output)
-            self._pulled[key] = pulled if pulled is table else self._keep(pulled)
-        return self._pulled[key]
-
-    def _count(self, extent: int) -> Table:
-        if (extent,) not in self._pulled:
-            self._pulled[extent,] = self._keep(np.arange(extent, dtype=np.int32))
-        return self._pulled[extent,]
-
-    def _accumulated(self, table: Table) -> Table:
-        if id(table) not in self._running:
-            self._running[id(table)] = self._keep(np.maximum.accumulate(table))
-        return self._running[id(table)]
-
-    def _keep(self, table: Table) -> Table:
-        self._bytes += table.nbytes
-        if self._bytes > TABLE_LIMIT_BYTES:
-            raise UnsupportedError(
-                self._network.where,
-                f"its tables of needed rows and columns take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
-                "the grids are too large or too many; use a smaller input shape",
-            )
-        self._kept.append(table)
-        return table
+    def _once(self, key: tuple[object, ...], make: Callable[[], Table]) -> Table:
+        """Return the table of this key, which `make` computes the first time."""
+        if key not in self._tables:
+            table = make()
+            self._bytes += table.nbytes
+            if self._bytes > TABLE_LIMIT_BYTES:
+                raise UnsupportedError(
+                    self._network.where,
+                    f"its tables of needed rows and columns take more than {TABLE_LIMIT_BYTES >> 20} MiB: "
+                    "the grids are too large or too many; use a smaller input shape",
+                )
+            self._tables[key] = table
+        return self._tables[key]
 
 
 class _Pruner:

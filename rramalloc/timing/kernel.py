@@ -93,7 +93,7 @@ def run_stage(
         table = edges.table
     for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
         p = edges.producer[edge]
-        ready, inverse = begin[p], 1.0 / copies[p]
+        usable, inverse = begin[p], 1.0 / copies[p]
         time, last, latest = -period, -1, limit - batches * period
         until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
         if shapes is None:
@@ -141,7 +141,7 @@ def run_stage(
                 at = np.int64((needed + 0.5) * inverse)
                 if needs is not None:
                     needs.batch[needs.first[edge] + batch] = at
-                available = starts[ready + at] + until_used
+                available = starts[usable + at] + until_used
                 if available > time:
                     time = available
             # `latest` is the start that leaves just enough time for the batches after this one.
@@ -181,8 +181,8 @@ def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: i
         needed = (bottom + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
         needed += (right + shapes.left[p]) // shapes.wide[p]
     if above >= 0:
-        whole = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
-        needed = max(needed, whole + (above_right + shapes.left[p]) // shapes.wide[p])
+        blocks_above = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+        needed = max(needed, blocks_above + (above_right + shapes.left[p]) // shapes.wide[p])
     return needed
 
 

@@ -81,16 +81,16 @@ def totals(
     absolute: of the same allocation; graph: its stages; rate_per_s: inputs a second, those of its throughput
     if left out. Source: docs/sources/model.md 12.
     """
-    own = EnergyArea() if metrics is None else metrics.total
-    given: dict[str, float | None] = own.model_dump()
+    sums = EnergyArea() if metrics is None else metrics.total
+    given: dict[str, float | None] = sums.model_dump()
     latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
     if latency_ns is None or throughput is None:
         return given
     products = 2 * sum(macs(graph.network, stage) for stage in graph.stages if isinstance(stage, Stage))
     given["tops"] = products * throughput / 1e12
-    if own.dynamic_pj is not None and own.static_pj is not None:
+    if sums.dynamic_pj is not None and sums.static_pj is not None:
         period_ns = 1e9 / (rate_per_s or throughput)
-        stream_pj = own.dynamic_pj + own.static_pj / latency_ns * period_ns
+        stream_pj = sums.dynamic_pj + sums.static_pj / latency_ns * period_ns
         given["stream_energy_pj"] = stream_pj
         given["stream_power_mw"] = stream_pj / period_ns
         given["tops_per_w"] = products / stream_pj if stream_pj else None
@@ -178,21 +178,20 @@ class EnergyModel:
     @cached_property
     def leakage_mw(self) -> tuple[float, ...] | None:
         """Leakage of an array of every kind with its converters; None where the hardware lacks one."""
-        each = [array_leakage_mw(own) for own in self.hardware.each_kind]
-        return None if None in each else tuple(own or 0.0 for own in each)
+        leakages = [array_leakage_mw(hardware) for hardware in self.hardware.each_kind]
+        return None if None in leakages else tuple(leakage_mw or 0.0 for leakage_mw in leakages)
 
     @cached_property
     def array_nm2(self) -> tuple[int, ...] | None:
         """Area of an array of every kind with its converters, nm2; None where the hardware lacks one."""
-        each = [array_area_nm2(own) for own in self.hardware.each_kind]
-        return None if None in each else tuple(own or 0 for own in each)
+        areas = [array_area_nm2(hardware) for hardware in self.hardware.each_kind]
+        return None if None in areas else tuple(nm2 or 0 for nm2 in areas)
 
     @cached_property
     def gives_reads(self) -> bool:
         """Whether the hardware gives the energy of a read, of every kind."""
-        return all(
-            own.energy is not None and own.energy.read_pj is not None for own in self.hardware.each_kind
-        )
+        energies = [hardware.energy for hardware in self.hardware.each_kind]
+        return all(energy is not None and energy.read_pj is not None for energy in energies)
 
     @property
     def gives_energy(self) -> bool:
@@ -259,11 +258,11 @@ class EnergyModel:
         grids = zip(self.graph.grids, modes, strict=True)
         totals = np.array([grid.recut(mode.block).total for grid, mode in grids], dtype=np.int64)
         reads = array_reads(totals, copies, partial(storage.stored, modes)).astype(np.float64)
-        each = list(enumerate(zip(modes, copies.tolist(), strict=True)))
-        per_step = np.array([self.reads_of_step(stage, *mode) for stage, mode in each])
-        of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in each], dtype=np.float64)
+        numbered = list(enumerate(zip(modes, copies.tolist(), strict=True)))
+        per_step = np.array([self.reads_of_step(stage, *mode) for stage, mode in numbered])
+        of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in numbered], dtype=np.float64)
         rows, columns = of_one.T
-        cycles = np.array([self.cycles(stage, block) for stage, (block, _) in each])
+        cycles = np.array([self.cycles(stage, block) for stage, (block, _) in numbered])
         return Reading(
             # ADCs convert and drivers drive only for the copies that compute, in every block once.
             reads * (per_step * read_pj),
@@ -275,10 +274,10 @@ class EnergyModel:
 
     def read_prices(self, modes: Sequence[Mode]) -> tuple[Floats, Floats, Floats]:
         """Return the pJ of a read, a conversion and a driven wordline in each mode, 0 where not given."""
-        every = [own.energy or Energy() for own in self.hardware.each_kind]
-        given = [every[mode.kind] for mode in modes]
+        of_kinds = [hardware.energy or Energy() for hardware in self.hardware.each_kind]
+        of_modes = [of_kinds[mode.kind] for mode in modes]
         read_pj, adc_pj, row_pj = np.array(
-            [[own.read_pj or 0.0, own.adc_pj or 0.0, own.row_pj or 0.0] for own in given]
+            [[energy.read_pj or 0.0, energy.adc_pj or 0.0, energy.row_pj or 0.0] for energy in of_modes]
         ).T
         return read_pj, adc_pj, row_pj
 
@@ -288,8 +287,8 @@ class EnergyModel:
         if key not in self._lines:
             node, lines = mode.of_stage(self.graph.stages[stage]), (0, 0)
             if isinstance(node, Stage):
-                own = self._hardware_of(node, mode)
-                lines = lines_of_copy(self.graph.network, node, own, self.options, mode.block)
+                hardware = self._hardware_of(node, mode)
+                lines = lines_of_copy(self.graph.network, node, hardware, self.options, mode.block)
             self._lines[key] = lines
         return self._lines[key]
 
@@ -308,17 +307,15 @@ class EnergyModel:
         """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""
         key = self.graph.kinds[stage], mode, copies
         if key not in self._reads:
-            self._reads[key] = self._counted_reads(stage, mode, copies)
+            node = mode.of_stage(self.graph.stages[stage])
+            hardware = self._hardware_of(node, mode)
+            self._reads[key] = 1
+            if hardware.timing is not None and isinstance(node, Stage):
+                # All arrays of a batch take the turns of the fullest one.
+                rows, _ = active_lines(self.graph.network, node, hardware, self.options, mode.block, copies)
+                bits = hardware.precision.input_bits
+                self._reads[key] = hardware.timing.reads(bits, hardware.crossbar, rows)
         return self._reads[key]
-
-    def _counted_reads(self, stage: int, mode: Mode, copies: int) -> int:
-        """Return the reads of the fullest array, whose turns all arrays of the batch take."""
-        node = mode.of_stage(self.graph.stages[stage])
-        hardware = self._hardware_of(node, mode)
-        if hardware.timing is None or not isinstance(node, Stage):
-            return 1
-        rows, _ = active_lines(self.graph.network, node, hardware, self.options, mode.block, copies)
-        return hardware.timing.reads(hardware.precision.input_bits, hardware.crossbar, rows)
 
     def _hardware_of(self, node: TimedNode, mode: Mode) -> Hardware:
         """Return the hardware of a stage in a mode, with the values of its kind and the bits of the layer."""
@@ -373,8 +370,8 @@ class Metrics:
         """Energy of reads and of moved bytes, of every stage [pJ]."""
         if self.reading is None or self.moved_pj is None:
             return None
-        own: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
-        return own
+        dynamic: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
+        return dynamic
 
     @cached_property
     def energy_pj(self) -> float | None:
@@ -398,7 +395,9 @@ class Metrics:
         if self.leakage_pj is not None:
             static = math.fsum([*self.leakage_pj.tolist(), self.idle_pj])
         return EnergyArea(
-            **{name: math.fsum(own.tolist()) for name, own in self._parts() if name != "leakage_pj"},
+            **{
+                name: math.fsum(by_stage.tolist()) for name, by_stage in self._parts() if name != "leakage_pj"
+            },
             leakage_pj=static,
             dynamic_pj=None if self.dynamic_pj is None else math.fsum(self.dynamic_pj.tolist()),
             static_pj=static,
@@ -419,9 +418,11 @@ class Metrics:
 
     def of_stage(self, stage: int) -> dict[str, float | int]:
         """Return energy, area and lines of a stage by the names of their fields, without those not given."""
-        each = [*self._parts(), ("dynamic_pj", self.dynamic_pj), ("static_pj", self.leakage_pj)]
-        each.append(("area_um2", self.area_um2))
-        given: dict[str, float | int] = {name: float(own[stage]) for name, own in each if own is not None}
+        parts = [*self._parts(), ("dynamic_pj", self.dynamic_pj), ("static_pj", self.leakage_pj)]
+        parts.append(("area_um2", self.area_um2))
+        given: dict[str, float | int] = {
+            name: float(by_stage[stage]) for name, by_stage in parts if by_stage is not None
+        }
         if "dynamic_pj" in given and "static_pj" in given:
             given["energy_pj"] = given["dynamic_pj"] + given["static_pj"]
         if self.reading is not None:

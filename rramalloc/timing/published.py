@@ -64,10 +64,10 @@ def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
     pre_op = np.zeros(len(layers), dtype=np.int64)
     # Windows of a layer up to which all its products with rows and columns stay below 2^53.
     most = _MOST_PIXELS // int((rows[:, 2] + np.abs(rows[:, 3]) + 1).max() * rows[:, 1].max())
-    beyond = _wait(rows, counts, most, pre_op)
-    if beyond >= 0:
+    overrun = _wait(rows, counts, most, pre_op)
+    if overrun >= 0:
         raise UnsupportedError(
-            f"node {layers[beyond].name[:60]!r}",
+            f"node {layers[overrun].name[:60]!r}",
             "the published recurrence does not clamp rows: the layers behind ask this one for more than "
             f"{most} windows",
         )
@@ -93,9 +93,9 @@ def chain_rows(chain: Sequence[ChainLayer]) -> Ints:
 
 
 @compiled_inline
-def ceil_div(part: int, whole: int) -> int:
+def ceil_div(dividend: int, divisor: int) -> int:
     """Return ceil(part / whole), exact below 2^53 and faster than a division of integers."""
-    return int(np.ceil(part / whole))
+    return int(np.ceil(dividend / divisor))
 
 
 @compiled_inline

@@ -66,7 +66,8 @@ def recurrence(
     arrivals: list[list[_Arrival]] = []
     edges = graph.flat_edges
     for stage in range(len(copies)):
-        count, own = int(batches[stage]), int(ticks[stage])
+        count = int(batches[stage])
+        ticks_of_batch = int(ticks[stage])
         last = np.minimum(np.arange(1, count + 1) * copies[stage], graph.windows[stage]) - 1
         incoming = []
         for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
@@ -74,19 +75,19 @@ def recurrence(
             need = edges.need[edges.offset[edge] + last]
             dep = need // copies[producer]
             other = int(ticks[producer])
-            ready = int(delay[producer]) + int(edges.lag[edge])
+            delay_of_edge = int(delay[producer]) + int(edges.lag[edge])
             if need[0] >= 0:  # else the first batch needs nothing of this producer
-                pre_op[stage] = max(pre_op[stage], pre_op[producer] + int(dep[0]) * other + ready)
+                pre_op[stage] = max(pre_op[stage], pre_op[producer] + int(dep[0]) * other + delay_of_edge)
             batch = int(np.searchsorted(dep, dep[-1]))
             needed = int(dep[-1])
             finished = _finished(int(pre_op[producer]), arrivals[producer], needed, other)
-            left = (count - batch) * own - (int(batches[producer]) - 1 - needed) * other
-            incoming.append(_Arrival(finished - other + ready, batch, left))
+            left = (count - batch) * ticks_of_batch - (int(batches[producer]) - 1 - needed) * other
+            incoming.append(_Arrival(finished - other + delay_of_edge, batch, left))
         arrivals.append(incoming)
-        op[stage] = _finished(int(pre_op[stage]), incoming, count - 1, own)
+        op[stage] = _finished(int(pre_op[stage]), incoming, count - 1, ticks_of_batch)
         if incoming:
             # Batches follow each other, so this arrival gives the largest bound of the last one.
-            deciding = max(incoming, key=lambda arrival: arrival.available - arrival.batch * own)
+            deciding = max(incoming, key=lambda arrival: arrival.available - arrival.batch * ticks_of_batch)
             tail[stage] = deciding.tail
     return Recurrence(batches * ticks, pre_op, tail, op)
 

@@ -103,12 +103,12 @@ def simulate(
     """
     counts = checked_copies(graph, copies)
     ticks = _ticks(graph, counts) if cycles is None else _checked_cycles(graph, cycles)
-    own = np.ones_like(counts) if ticks is None else ticks
     room = int((-(-graph.windows // counts)).sum())
     starts = np.empty(room, dtype=_type_of_times(ticks))
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     makespan = batch_starts(graph.flat_binding, None, ticks, counts, int(handoff == "next"), starts, first)
-    return ExactTiming(graph, counts, handoff, own, int(makespan), starts, first)
+    cycles = np.ones_like(counts) if ticks is None else ticks
+    return ExactTiming(graph, counts, handoff, cycles, int(makespan), starts, first)
 
 
 def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
@@ -149,10 +149,12 @@ def checked_copies(graph: StageGraph, copies: Sequence[int] | Copies, where: str
         windows, unit = grid.total, "windows"
         if grid.block != SINGLE:
             unit = f"blocks of {grid.block[0]} x {grid.block[1]} windows"
-        whole = isinstance(count, Integral) and not isinstance(count, bool)  # bool is an int in Python
-        if whole and 1 <= count <= most:
+        is_whole_number = isinstance(count, Integral) and not isinstance(
+            count, bool
+        )  # bool is an int in Python
+        if is_whole_number and 1 <= count <= most:
             continue
-        got = f"got {brief(int(count) if whole else count)}"
+        got = f"got {brief(int(count) if is_whole_number else count)}"
         if most < windows:
             got = f"and a recurrence has one copy, {got}"
         raise _refused(where, "copies", name, f"must be from 1 to its {windows} {unit}, {got}")
@@ -165,8 +167,8 @@ def _checked_cycles(
     if len(cycles) != len(graph.stages):
         raise SpecError("cycles", f"has {len(cycles)} values for {len(graph.stages)} stages")
     for name, ticks in zip(graph.names, cycles, strict=True):
-        whole = isinstance(ticks, Integral) and not isinstance(ticks, bool)
-        if not (whole and 1 <= ticks <= MOST_CYCLES):
+        is_integer = isinstance(ticks, Integral) and not isinstance(ticks, bool)
+        if not (is_integer and 1 <= ticks <= MOST_CYCLES):
             reason = f"must be a whole number of ticks from 1 to {MOST_CYCLES}, got {brief(ticks)}"
             raise _refused(where, "cycles", name, reason)
     return np.array(cycles, dtype=np.int64)
@@ -200,7 +202,9 @@ def blocks_by_name(graph: StageGraph, blocks: Mapping[str, Pair], where: str) ->
                 BlockGrid.of(stage, graph.network.shapes[stage.name], blocks[stage.name])
         except SpecError as error:
             raise SpecError(where, f"block.{stage.name[:60]}: {error.reason}") from None
-    return tuple(blocks.get(name, own) for name, own in zip(graph.names, graph.blocks, strict=True))
+    return tuple(
+        blocks.get(name, unchanged) for name, unchanged in zip(graph.names, graph.blocks, strict=True)
+    )
 
 
 def cycles_by_name(graph: StageGraph, cycles: Mapping[str, int], where: str) -> npt.NDArray[np.int64]:

@@ -293,8 +293,8 @@ class StageGraph:
         copies: of every stage, or a row of them for every allocation; modes: of every stage, those of
         the graph if left out.
         """
-        each = [self.clocks(stage, block) for stage, block in enumerate(modes or self.modes)]
-        ticks = [own.of(copies[..., stage]) for stage, own in enumerate(each)]
+        clocks = [self.clocks(stage, block) for stage, block in enumerate(modes or self.modes)]
+        ticks = [clock.of(copies[..., stage]) for stage, clock in enumerate(clocks)]
         return np.stack(ticks, axis=-1) if ticks else np.zeros(copies.shape, dtype=np.int64)
 
     def channels(self, stage: int) -> int:
@@ -371,11 +371,11 @@ class StageGraph:
 
     def needed(self, edge: Edge) -> npt.NDArray[np.int32]:
         """Return the last block of the producer that blocks 0 ... w of the consumer need, -1 for none."""
-        own, other = self.grids[edge.consumer], self.grids[edge.producer]
+        consumer, producer = self.grids[edge.consumer], self.grids[edge.producer]
         # Tables are cached objects (dependencies.py): their ids tell equal ones without comparing entries.
-        key = (tuple((id(extent.rows), id(extent.columns)) for extent in edge.extents), own, other)
+        key = (tuple((id(extent.rows), id(extent.columns)) for extent in edge.extents), consumer, producer)
         if key not in self._needed:
-            self._needed[key] = needed_blocks(edge.extents, own, other)
+            self._needed[key] = needed_blocks(edge.extents, consumer, producer)
         return self._needed[key]
 
     def _flat(self, edges: Sequence[Edge]) -> FlatEdges:
@@ -391,13 +391,15 @@ class StageGraph:
         )
 
 
-def needed_blocks(extents: Sequence[Extent], own: BlockGrid, other: BlockGrid) -> npt.NDArray[np.int32]:
-    """Return for every w the last block of grid `other` that blocks 0 ... w of grid `own` need, or -1."""
-    need = np.full((own.rows, own.columns), -1, dtype=np.int32)
+def needed_blocks(
+    extents: Sequence[Extent], consumer: BlockGrid, producer: BlockGrid
+) -> npt.NDArray[np.int32]:
+    """Return for every w the last producer block that consumer blocks 0 ... w need, or -1."""
+    need = np.full((consumer.rows, consumer.columns), -1, dtype=np.int32)
     for extent in extents:
-        rows = extent.rows[own.last_pixels(0)]
-        columns = extent.columns[own.last_pixels(1)]
-        numbers = (other.block_of(0, rows) * other.columns)[:, None] + other.block_of(1, columns)
+        rows = extent.rows[consumer.last_pixels(0)]
+        columns = extent.columns[consumer.last_pixels(1)]
+        numbers = (producer.block_of(0, rows) * producer.columns)[:, None] + producer.block_of(1, columns)
         needed = (rows >= 0)[:, None] & (columns >= 0)
         need = np.maximum(need, np.where(needed, numbers, -1).astype(np.int32))
     # Blocks start in order, so block w waits for all that earlier ones need.

@@ -163,7 +163,7 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
         ]
         for modes in itertools.product(*every):
             blocks, copies = zip(*modes, strict=True)
-            taken = each.each([Mode(*block) for block in blocks], np.array(copies))
+            taken = each.costs([Mode(*block) for block in blocks], np.array(copies))
             if mapping == "im2col":
                 taken = np.array(copies) * [each.of(i, PLAIN).count.arrays(1) for i in range(2)]
             if taken.sum() <= arrays:

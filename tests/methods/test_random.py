@@ -78,6 +78,6 @@ def test_populations_survive_in_part() -> None:
     search = genetic._Evolution(source, Work(), np.random.Generator(np.random.PCG64(3)))
     ordered = np.tile(source.smallest, (100, 1))
     ordered[:, 0] = np.arange(1, 101) % 50 + 1
-    survivors = search._survivors(ordered)
+    survivors = search.survivors(ordered)
     assert survivors[:30].tolist() == ordered[:30].tolist()
     assert 30 + 4 <= len(survivors) <= 30 + 30

@@ -112,7 +112,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     graph = case.problem.graph
     lines = random.choice((8, 16, 64))
     modes = Storage(graph.stages, None, graph.network, load_hardware("plain").with_crossbar(lines, lines))
-    demand = modes.each(graph.modes, np.ones(len(graph.stages), dtype=np.int64))
+    demand = modes.costs(graph.modes, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
     problem = Problem(graph, demand, budget, modes)
     found = propose(objective_of(problem, Request(method=name)), Request(method=name), Work(work=1))

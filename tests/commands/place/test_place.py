@@ -149,7 +149,7 @@ def test_any_modes_can_be_placed(random: Random) -> None:
     graph = plain.in_blocks(chosen)
     hardware = machine(random_chip(random), random.choice(((16, 12), (40, 30), (64, 20))))
     copies = np.array(random_copies(random, graph))
-    needed = Storage(graph.stages, None, network, hardware).each(graph.modes, copies)
+    needed = Storage(graph.stages, None, network, hardware).costs(graph.modes, copies)
     allocation = {
         "copies": by_name(graph, copies),
         "block": dict(zip(graph.names, map(list, chosen), strict=True)),
