@@ -20,6 +20,8 @@ MAX_WORK = 10**9
 """Units of search, 0.05 s each on a reference core."""
 FORMAT_PREFIX = "rramalloc-"
 """Beginning of the names of all file formats."""
+CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+"""What pydantic refuses in every record."""
 _SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 
@@ -45,7 +47,7 @@ class Record(_CheckedModel):
     Raises SpecError if a field does not hold what its annotation says.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(**CHECKED, frozen=True)
 
     def model_post_init(self, _: Any) -> None:
         """Freeze what the fields hold."""

@@ -30,6 +30,8 @@ _SCALES_OF = {
     "s": (("s", 1.0, 1.0), ("ms", 1e-3, 1e-3), ("us", 1e-6, 1e-6), ("ns", 1e-9, 0.0)),
 }
 """Other units of a unit: how many of it each is, and from which value on it is shown."""
+THOUSANDTHS = "thousandths"
+"""Style of numbers that are compared with each other: three digits behind the point."""
 LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
 _EXACT = 2**53  # from here on floats do not tell neighbouring integers apart
 _AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z]*2?)", re.ASCII)
@@ -44,6 +46,25 @@ _SCALES = {
     "inputs/s": {"inputs/s": "1", "k": "1e3", "M": "1e6", "G": "1e9"},
 }
 """Units that a number in a unit may be given in, with their sizes."""
+
+
+_UNITS = {"ns": "ns", "per_s": "inputs/s", "gb_s": "GB/s", "s": "s", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
+_UNITS |= dict.fromkeys(("utilisation", "share", "gap", "saving"), "share")
+_UNITS["ratio"] = THOUSANDTHS
+"""Unit or style of a field by the end of its name, longer ends first."""
+_WORDS = {"edp": "EDP", "tops": "TOPS", "tops_per_w": "TOPS/W"}
+_ENDING = re.compile(rf"(?:^|[_.])({'|'.join(_UNITS)})$")
+
+
+def unit_of(field: str) -> str:
+    """Return the unit of a field, by the end of its name; "" if it has none."""
+    ending = _ENDING.search(field)
+    return _UNITS[ending[1]] if ending else ""
+
+
+def words_of(field: str) -> str:
+    """Return the words of a field without its unit: "weight bits", "energy", "EDP"."""
+    return _WORDS.get(field) or re.sub("_(pj|um2|ns|per_s|gb_s|s)$", "", field).replace("_", " ")
 
 
 def amount(text: str, unit: str) -> float:

@@ -23,7 +23,7 @@ from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.critical_path import Steps as Steps
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyArea
+from rramalloc.timing.metrics import ENERGY_AREA, EnergyArea, LayerFigures
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/2"] = "rramalloc-allocation/2"
@@ -131,7 +131,8 @@ class Arrays(Record):
 class Foldable(Record):
     """A row about a stage, which may be folded (docs/sources/companions.md 3).
 
-    Fields whose default is None stand last in files, and only where they have a value.
+    Fields whose default is None stand last in files, energy and area behind the others, and only where they
+    have a value.
 
     fold: pixels (n_h, n_w) folded into one, (1, 1) where that would not help; None, and left out of files,
     unless folding was asked for. block: windows (height, width) that a copy computes in a step; None, and
@@ -146,6 +147,7 @@ class Foldable(Record):
         document: dict[str, Any] = handler(self)
         fields = type(self).model_fields.items()
         optional = [name for name, field in fields if field.default is None and field.exclude_if is None]
+        optional.sort(key=ENERGY_AREA.__contains__)
         last = {name: document.pop(name) for name in optional if name in document}
         return document | {name: value for name, value in last.items() if value is not None}
 
@@ -197,7 +199,7 @@ class LayerModes(EnergyArea):
         write_json(path, self.allocation)
 
 
-class Layer(Foldable):
+class Layer(Foldable, LayerFigures):
     """One stage.
 
     arrays_per_copy: 0 of a digital node; copies: how often its weights are stored; arrays: of all copies,
@@ -211,9 +213,8 @@ class Layer(Foldable):
     input_bits: there where a layer of the network has bits of its own; kind: of its arrays, where there are
     several.
 
-    array_pj ... area_um2: energy and area of its arrays, there where the hardware gives them, of a digital
-    node never; rows_used, columns_used: wordlines and bitlines in use of all arrays that a full batch reads
-    (docs/sources/model.md 12).
+    LayerFigures: there where the hardware gives them, of a digital node never; rows_used, columns_used:
+    wordlines and bitlines in use of all arrays that a full batch reads (docs/sources/model.md 12).
     """
 
     name: Name
@@ -233,15 +234,6 @@ class Layer(Foldable):
     weight_bits: int | None = None
     input_bits: int | None = None
     kind: str | None = None
-    array_pj: float | None = None
-    adc_pj: float | None = None
-    row_pj: float | None = None
-    moved_pj: float | None = None
-    leakage_pj: float | None = None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    area_um2: float | None = None
     rows_used: int | None = None
     columns_used: int | None = None
 

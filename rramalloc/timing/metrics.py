@@ -29,17 +29,13 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import energy
 
 
-class EnergyArea(Record):
-    """Energy [pJ] for one input, its product with the latency [pJ ns], and area; None where not given.
+@dataclass(frozen=True, kw_only=True)
+class LayerFigures:
+    """Energy [pJ] of one layer for one input, and area of its arrays; None where not given.
 
     array_pj, adc_pj, row_pj: of reads, conversions and driven wordlines, 0 for a component that the hardware
     counts within read_pj; moved_pj: of bytes between tiles; leakage_pj, which is also static_pj: of all that
-    leaks; dynamic_pj: the other four in sum; area_um2: of the arrays and tiles in use; chip_area_um2: of the
-    whole chip. In files they stand last, and only where the hardware gives one of them.
-
-    stream_energy_pj, stream_power_mw: energy of an input, and power, where inputs come at the interval or at
-    a given rate; tops: 2 * multiply-accumulates on arrays * inputs a second / 1e12; tops_per_w: that over
-    the power, of inputs in the stream. Source: docs/sources/model.md 12.
+    leaks; dynamic_pj: the other four in sum.
     """
 
     array_pj: float | None = None
@@ -50,13 +46,35 @@ class EnergyArea(Record):
     dynamic_pj: float | None = None
     static_pj: float | None = None
     energy_pj: float | None = None
-    edp: float | None = None
     area_um2: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures(LayerFigures):
+    """Figures of an allocation that all its results have: a new one stands here and in `totals` alone.
+
+    The unit of each follows from the end of its name (rramalloc/units.py). Energy and area are of all layers,
+    with the leakage of unused arrays and the periphery of the tiles in use; edp: energy times latency
+    [pJ ns]; chip_area_um2: of the whole chip.
+
+    stream_energy_pj, stream_power_mw: energy of an input, and power, where inputs come at the interval or at
+    a given rate; tops: 2 * multiply-accumulates on arrays * inputs a second / 1e12; tops_per_w: that over
+    the power, of inputs in the stream. Source: docs/sources/model.md 12.
+    """
+
+    edp: float | None = None
     chip_area_um2: float | None = None
     stream_energy_pj: float | None = None
     stream_power_mw: float | None = None
     tops: float | None = None
     tops_per_w: float | None = None
+
+
+class EnergyArea(Record, Figures):
+    """Result with the figures of an allocation.
+
+    They stand last in files: the rates always, the others only where the hardware gives one of them.
+    """
 
     @model_serializer(mode="wrap")
     def _with_figures_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -69,7 +87,9 @@ class EnergyArea(Record):
 
 RATES = ("stream_energy_pj", "stream_power_mw", "tops", "tops_per_w")
 """Names of the fields of inputs that come one after another, which stand in every file."""
-ENERGY_AREA = tuple(name for name in EnergyArea.model_fields if name not in RATES)
+FIGURES = tuple(EnergyArea.model_fields)
+"""Names of the figures of an allocation."""
+ENERGY_AREA = tuple(name for name in FIGURES if name not in RATES)
 """Names of the fields of energy of one input, and of area."""
 
 

@@ -9,19 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rramalloc.errors import UnknownNameError
-from rramalloc.units import is_exact, quantity, rounded, scale_of, share
+from rramalloc.units import THOUSANDTHS, is_exact, quantity, rounded, scale_of, share, unit_of, words_of
 
 if TYPE_CHECKING:
     from rramalloc.chart import Chart
 
 _COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?:\[(?P<unit>.+)\])?(?P<optional>\??)")
-_THOUSANDTHS = "thousandths"
-"""Style of numbers that are compared with each other: three digits behind the point."""
-_UNITS = {"ns": "ns", "per_s": "inputs/s", "gb_s": "GB/s", "s": "s", "pj": "pJ", "um2": "um2", "edp": "pJ ns"}
-_UNITS |= dict.fromkeys(("utilisation", "share", "gap", "saving"), "share")
-_UNITS["ratio"] = _THOUSANDTHS
-"""Unit or style of a field by the end of its name, longer ends first."""
-_ENDING = re.compile(rf"(?:^|[_.])({'|'.join(_UNITS)})$")
 _COUNTS = ("steps", "ticks", "cycles", "arrays")
 """Units that a heading leaves out: its words, or a fact beside the table, say what is counted."""
 Rows = Sequence[Sequence[Any]]
@@ -98,15 +91,14 @@ class Column:
         """Unit of the column's numbers: the one given, or by the last part of the name of its field."""
         if self.given:
             return "" if self.given in _COUNTS else self.given
-        ending = _ENDING.search(self.field)
-        return _UNITS[ending[1]] if ending else ""
+        return unit_of(self.field)
 
     def scale(self, values: Sequence[Any]) -> tuple[str, float]:
         """Return the unit in which all values are shown, and how many of the column's own it is.
 
         It reads best for the largest of them; there is none where cells have it, or numbers have no unit.
         """
-        if self.unit in ("", "share", _THOUSANDTHS):
+        if self.unit in ("", "share", THOUSANDTHS):
             return "", 1.0
         return scale_of(self.unit, max((abs(value) for value in values if is_number(value)), default=0))
 
@@ -124,7 +116,7 @@ class Column:
         """Return what writes the numbers of the column."""
         if self.unit == "share":
             return share
-        if self.unit == _THOUSANDTHS:
+        if self.unit == THOUSANDTHS:
             return "{:.3f}".format
         has_texts = any(isinstance(value, str) for value in values)
         if not self.unit and (has_texts or all(is_exact(value) for value in values if is_number(value))):
@@ -211,7 +203,7 @@ def table(
     """
     read = [
         Column(
-            m["heading"] or _heading(m["field"]),
+            m["heading"] or words_of(m["field"]),
             m["field"],
             values.get(m["field"]),
             bool(m["optional"]),
@@ -221,11 +213,6 @@ def table(
         if m
     ]
     return Table(title, records, tuple(read), tuple(spare.split()), shown, note, numbered)
-
-
-def _heading(field: str) -> str:
-    """Return the words of a field without its unit, which cells have: "weight bits", "energy"."""
-    return re.sub("_(pj|um2|ns|per_s|gb_s|s)$", "", field).replace("_", " ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +283,7 @@ def with_columns(view: View, names: Sequence[str], makespan: int | None) -> View
     columns = {column.field: column for column in given.columns}
     fields = getattr(type(given.records[0]), "model_fields", {}) if given.records else {}
     for name in fields:
-        columns.setdefault(name, Column(_heading(name), name))
+        columns.setdefault(name, Column(words_of(name), name))
     if makespan is not None and "batches" in fields:
         busy = partial(_busy, makespan)
         columns["busy"] = Column("busy", "busy", busy, given="share")

@@ -106,7 +106,7 @@ def test_a_name_is_no_formula_in_csv(name: str) -> None:
         ("time_ns", (2.5e6, 1500.0, None, 0.0), "time (ms)", ["2.5", "0.0015", "-", "0"]),
         ("time_ns", (12.0, 13), "time (ns)", ["12", "13"]),
         ("area_um2", (9999.0, 1e4), "area (mm2)", ["0.009999", "0.01"]),
-        ("edp", (2e12, 5e9), "edp (nJ s)", ["2", "0.005"]),
+        ("edp", (2e12, 5e9), "EDP (nJ s)", ["2", "0.005"]),
         ("work_s", (0.02, 1e-6), "work (ms)", ["20", "0.001"]),
         ("bandwidth_gb_s", (128.0, 12.5), "bandwidth (GB/s)", ["128", "12.5"]),
         ("value[um2]", (120.0, 440.0), "value (um2)", ["120", "440"]),

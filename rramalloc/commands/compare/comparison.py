@@ -16,7 +16,7 @@ from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import ENERGY_AREA, RATES
+from rramalloc.timing.metrics import FIGURES
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/2"] = "rramalloc-comparison/2"
@@ -85,7 +85,7 @@ class Row(LayerModes):
     stopped: Stopped | None = Field(None, exclude_if=absent)
 
 
-SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *ENERGY_AREA, *RATES)
+SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_fields), *FIGURES)
 """Fields of a row that fit in a cell of a table."""
 
 

@@ -61,12 +61,12 @@ def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View
 
 
 def _table(comparison: Comparison, *, efficiency: bool) -> Table:
-    rates = ", stream_energy_pj, TOPS=tops, TOPS/W=tops_per_w" if efficiency else ""
+    rates = ", stream_energy_pj, tops, tops_per_w" if efficiency else ""
     return table(
         "Methods",
         comparison.rows,
         "arrays, method, makespan, ratio, interval, used, kinds?, recurrence, published, latency_ns, "
-        f"energy_pj, EDP=edp, area_um2{rates}, work_s, clock_s, best, worst, remark",
+        f"energy_pj, edp, area_um2{rates}, work_s, clock_s, best, worst, remark",
         spare="published recurrence clock_s best worst remark used work_s interval area_um2 edp energy_pj "
         "latency_ns",
         best=lambda row: row.best if row.runs > 1 else None,

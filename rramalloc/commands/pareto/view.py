@@ -36,13 +36,13 @@ _FRONT = Key("front", BLUE, "stroke")
 
 def front_view(front: ParetoFront, *, efficiency: bool = False) -> View:
     """Return the view: the staircase, its points, and the methods beside it; efficiency: with TOPS."""
-    rates = ", stream_energy_pj, TOPS=tops, TOPS/W=tops_per_w" if efficiency else ""
+    rates = ", stream_energy_pj, tops, tops_per_w" if efficiency else ""
     against = "" if front.against == "arrays" else f" against {front.against} in {front.against_unit}"
     points = table(
         "Points of the front",
         front.points,
         f"against=against_value[{front.against_unit}]?, arrays, kinds?, makespan, interval, latency_ns, "
-        f"energy_pj?, EDP=edp?, area_um2?{rates}, value[{front.unit}], lower_bound[{front.unit}], gap",
+        f"energy_pj?, edp?, area_um2?{rates}, value[{front.unit}], lower_bound[{front.unit}], gap",
         spare="area_um2 edp energy_pj value latency_ns interval gap lower_bound",
     )
     baselines = table(

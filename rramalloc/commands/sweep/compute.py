@@ -26,13 +26,13 @@ from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.measured_steps import measured_steps
-from rramalloc.timing.metrics import ENERGY_AREA, RATES
+from rramalloc.timing.metrics import FIGURES
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 _RESULTS = (
     *("makespan", "interval", "objective_value", "objective_unit", "lower_bound", "gap", "proof"),
-    *("status", "stopped", "step_ns", "latency_ns", "throughput_per_s", *ENERGY_AREA, *RATES, "work_s"),
+    *("status", "stopped", "step_ns", "latency_ns", "throughput_per_s", *FIGURES, "work_s"),
 )
 
 

@@ -12,8 +12,9 @@ from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint,
 from rramalloc.files import to_json
 from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.records import Record
+from rramalloc.records import CHECKED, Record
 from rramalloc.result import ResultRecord
+from rramalloc.timing.metrics import FIGURES, Figures
 from rramalloc.units import counted, number_of
 from rramalloc.version import __version__
 
@@ -25,8 +26,8 @@ Found = dict[str, Any]
 _ERROR_LENGTH = 500  # letters of a row's error
 
 
-@dataclass(config=Record.model_config, slots=True, kw_only=True)
-class SweepRow:
+@dataclass(config=CHECKED, frozen=True, slots=True, kw_only=True)
+class SweepRow(Figures):
     """One point: its values, and either its result or the error.
 
     network_sha256: of the graph; hardware: its name; crossbar: "ROWSxCOLUMNS"; bandwidth_gb_s: of the memory,
@@ -35,11 +36,11 @@ class SweepRow:
     hardware hold; arrays: the budget, arrays_asked: as written in the spec ("1024", "x2");
     minimum: arrays with every layer stored once; both None if the error came before they were computed.
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
-    `used` to `work_s` as in an allocation, all None with an error; array_pj ... tops_per_w: as in an
-    allocation, None where not given; utilisation: share of the cells of the
-    arrays used that hold weights; repaired: whether copies were taken away because the method's answer did
-    not fit. error_kind: class of the error; error: its first line; key: hash of everything that the result
-    depends on; dotted: what lists called by dotted names give, each a column of that name.
+    `used` to `work_s` as in an allocation, all None with an error; utilisation: share of the cells of the
+    arrays used that hold weights; Figures: None where not given; repaired: whether copies were taken away
+    because the method's answer did not fit. error_kind: class of the error; error: its first line; key: hash
+    of everything that the result depends on; dotted: what lists called by dotted names give, each a column of
+    that name.
     """
 
     network: str
@@ -77,21 +78,6 @@ class SweepRow:
     step_ns: float | None = None
     latency_ns: float | None = None
     throughput_per_s: float | None = None
-    array_pj: float | None = None
-    adc_pj: float | None = None
-    row_pj: float | None = None
-    moved_pj: float | None = None
-    leakage_pj: float | None = None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    edp: float | None = None
-    area_um2: float | None = None
-    chip_area_um2: float | None = None
-    stream_energy_pj: float | None = None
-    stream_power_mw: float | None = None
-    tops: float | None = None
-    tops_per_w: float | None = None
     utilisation: float | None = None
     work_s: float | None = None
     error_kind: str | None = None
@@ -119,10 +105,11 @@ class SweepRow:
         return {name: getattr(self, name) for name in COLUMNS} | self.dotted
 
 
+_FIELDS = SweepRow.__pydantic_fields__  # type: ignore[attr-defined]
+_OWN = [name for name in _FIELDS if name not in (*FIGURES, "dotted")]
+_PLACE = _OWN.index("utilisation")
 COLUMNS: Mapping[str, Any] = {
-    name: field.annotation
-    for name, field in SweepRow.__pydantic_fields__.items()  # type: ignore[attr-defined]
-    if name != "dotted"
+    name: _FIELDS[name].annotation for name in (*_OWN[:_PLACE], *FIGURES, *_OWN[_PLACE:])
 }
 """Type of every column that all rows have, in their order."""
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from typing import get_args
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
-from rramalloc.commands.sweep.rows import SweepDocument, SweepRow, SweepStatus, SweepSummary, summarise
+from rramalloc.commands.sweep.rows import (
+    COLUMNS,
+    SweepDocument,
+    SweepRow,
+    SweepStatus,
+    SweepSummary,
+    summarise,
+)
 from rramalloc.errors import SpecError
 from rramalloc.records import brief
 from rramalloc.result import Result
-from rramalloc.units import counted, rounded, share, span
+from rramalloc.units import counted, rounded, share, span, unit_of, words_of
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, View, table, thinned
 
 _MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own
 _MOST_GROUPS = 8  # pairs of a network and a hardware, each with its charts
-_UNITS = (
-    "arrays, used, minimum, cell_bits, weight_bits, dac_bits, columns_per_adc, rows_per_read, "
-    "bandwidth_gb_s=GB/s, makespan=steps, interval=steps, step_ns=ns, latency_ns=ns, throughput_per_s=1/s, "
-    "dynamic_pj=pJ, static_pj=pJ, energy_pj=pJ, edp=pJ ns, area_um2=um2, chip_area_um2=um2, "
-    "utilisation=share, gap=share, work_s=s, objective_value=of the objective, lower_bound=of the objective"
-)
-_NUMBERS = {name: unit for name, _, unit in (each.partition("=") for each in _UNITS.split(", "))}
-"""Columns that can be drawn against each other, and their units."""
+_NUMBERS = tuple(name for name, kind in COLUMNS.items() if {int, float} & {kind, *get_args(kind)})
+"""Columns that can be drawn against each other."""
 _VARIES = tuple(
     "network method hardware crossbar cell_bits bandwidth_gb_s weight_bits dac_bits columns_per_adc "
     "rows_per_read clock mapping fc objective seed".split()
@@ -132,7 +134,8 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
-    across = Axis.around(_named(x), [getattr(row, x) for row in there], whole=_NUMBERS.get(x) == "")
+    places = [getattr(row, x) for row in there]
+    across = Axis.around(_named(x), places, whole=all(isinstance(place, int) for place in places))
     up = Axis.around(_named(y), [getattr(row, y) for row in there])
     heading: tuple[str, ...] = (label(of, 80),) if of else ()
     if len(series) > _MOST_SERIES:
@@ -141,7 +144,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
         f"{_named(y)} over {_named(x)} for {counted(len(series), 'combination')}; the table has all values."
     )
     panel = Panel(across, up, 320, tuple(layers))
-    title = f"{_words(y)} against {_words(x)}"
+    title = f"{words_of(y)} against {words_of(x)}"
     return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy")
 
 
@@ -161,15 +164,9 @@ def columns_chart(
     return sweep_chart([*read()], x, y, detail=detail)
 
 
-def _words(column: str) -> str:
-    unit = _NUMBERS.get(column, "")
-    ending = {"ns": "_ns", "pJ": "_pj", "um2": "_um2", "GB/s": "_gb_s"}.get(unit, "")
-    return ("EDP" if column == "edp" else column.removesuffix(ending)).replace("_", " ")
-
-
 def _named(column: str) -> str:
-    unit = _NUMBERS.get(column, "")
-    return _words(column) + (f" [{unit}]" if unit else "")
+    unit = unit_of(column)
+    return words_of(column) + (f" [{unit}]" if unit else "")
 
 
 def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
