@@ -8,7 +8,7 @@ import time
 import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -66,10 +66,6 @@ def clock() -> float:
     return time.monotonic() - compilation.seconds
 
 
-def _warn(text: str) -> None:
-    warnings.warn(text, stacklevel=2)
-
-
 class Compilation:
     """Compilation in this process of functions that no file holds yet.
 
@@ -82,7 +78,7 @@ class Compilation:
     def __init__(self) -> None:
         self.functions = 0
         self.on_change: Callable[[bool], object] = bool
-        self.on_note: Callable[[str], object] = _warn
+        self.on_note: Callable[[str], object] = partial(warnings.warn, stacklevel=2)
         self._unkept = ""
         self._noted: set[str] = set()
         self._seconds, self._depth, self._begun_s = 0.0, 0, 0.0

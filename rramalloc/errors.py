@@ -171,9 +171,6 @@ class BudgetError(RramallocError):
     remedies: what was tried and works, in words; None where nothing was tried, as `need` arrays are enough.
     """
 
-    reload: Sequence[str] | None = None
-    remedies: Sequence[str] | None = None
-
     def __init__(
         self,
         need: int,
@@ -185,6 +182,8 @@ class BudgetError(RramallocError):
         in_unit: tuple[Unit, int] = ("arrays", 1),
     ) -> None:
         super().__init__(need, have, tuple(demands), chip)
+        self.reload: Sequence[str] | None = None
+        self.remedies: Sequence[str] | None = None
         self.in_unit = in_unit
         self.need, self.have, self.demands, self.chip = need, have, tuple(demands), chip
         self.held = held
@@ -247,8 +246,6 @@ class CapacityError(RramallocError):
     remedies: what was tried and works, in words.
     """
 
-    remedies: Sequence[str] = ()
-
     def __init__(
         self,
         need: int,
@@ -260,6 +257,7 @@ class CapacityError(RramallocError):
         own_tiles: bool = False,
     ) -> None:
         super().__init__(need, tiles, arrays, largest)
+        self.remedies: Sequence[str] = ()
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
         self.proven, self.own_tiles = proven, own_tiles
 
@@ -303,12 +301,6 @@ class TargetError(RramallocError):
     where it was not tried; least: what none undercuts then; limit: in words what holds it back.
     """
 
-    chip: int | None = None
-    need: int | None = None
-    remedy: str = ""
-    hopeless: bool | None = None
-    least: float = 0.0
-
     def __init__(
         self,
         target: float,
@@ -321,6 +313,11 @@ class TargetError(RramallocError):
         limit: str = "",
     ) -> None:
         super().__init__(target, bound, unit)
+        self.chip: int | None = None
+        self.need: int | None = None
+        self.remedy = ""
+        self.hopeless: bool | None = None
+        self.least = 0.0
         self.target, self.bound, self.unit, self.proven, self.goal = target, bound, unit, proven, goal
         self.reached, self.limit = reached, limit
 
@@ -383,10 +380,9 @@ class LimitError(RramallocError):
     what the nearest one has that was found; remedies: what was tried and works, in words.
     """
 
-    remedies: Sequence[str] = ()
-
     def __init__(self, quantity: str, limit: float, least: float, *, proven: bool) -> None:
         super().__init__(quantity, limit, least)
+        self.remedies: Sequence[str] = ()
         self.quantity, self.limit, self.least, self.proven = quantity, limit, least, proven
 
     def __str__(self) -> str:

@@ -83,7 +83,11 @@ class Cache(FunctionCache):  # type: ignore[misc]
 
     def _remove_damaged(self) -> None:
         files = [*self._folder.glob(f"{self._base}.*")]
-        if all(is_private_file(file) and _is_whole(file.read_bytes()) for file in files):
+        if all(
+            is_private_file(file)
+            and (content := file.read_bytes()).endswith(_checksum(content[:-_CHECKSUM_BYTES]))
+            for file in files
+        ):
             return
         for file in files:
             file.unlink(missing_ok=True)
@@ -92,10 +96,6 @@ class Cache(FunctionCache):  # type: ignore[misc]
 
 def _checksum(content: bytes) -> bytes:
     return blake2b(content, digest_size=_CHECKSUM_BYTES).digest()
-
-
-def _is_whole(content: bytes) -> bool:
-    return content[-_CHECKSUM_BYTES:] == _checksum(content[:-_CHECKSUM_BYTES])
 
 
 def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:

@@ -53,26 +53,24 @@ def own_settings() -> Iterator[None]:
 
 @cache
 def _settings() -> dict[str, Any]:
-    """Import numba and return its settings by the environment, and that nothing is read again."""
+    """Import numba and return its settings by the environment, and that nothing is read again.
+
+    They are those of a new copy of numba's module of settings: the first may have the file's.
+    """
     try:
         with _importing, _without_file():
-            own = _fresh_settings()
+            from numba.core import config
+
+            copy = ModuleType(config.__name__)
+            config.__loader__.exec_module(copy)
     except (ValueError, Warning) as error:
         names = sorted(name for name in os.environ if name.startswith("NUMBA_") and name != _OF_COMMANDS)
         words = f"numba cannot be loaded: {str(error).splitlines()[0].rstrip('.')}"
         raise SpecError("environment", f"{words}; correct or unset {' or '.join(names)}") from None
-    if own["DISABLE_JIT"]:
+    if vars(copy)["DISABLE_JIT"]:
         raise SpecError("NUMBA_DISABLE_JIT", "searches run as compiled code alone: unset it")
+    own = {name: value for name, value in vars(copy).items() if name.isupper()}
     return own | {"reload_config": lambda: None}
-
-
-def _fresh_settings() -> dict[str, Any]:
-    """Return the settings of a new copy of numba's module of settings: the first may have the file's."""
-    from numba.core import config
-
-    copy = ModuleType(config.__name__)
-    config.__loader__.exec_module(copy)
-    return {name: value for name, value in vars(copy).items() if name.isupper()}
 
 
 @contextmanager

@@ -60,19 +60,32 @@ class BareAllocation(Record):
     cycles: dict[Name, PositiveCount] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
-class Options(MappingOptions):
-    """Options of a run beyond network, hardware and budget.
+class SearchOptions(MappingOptions):
+    """Options of a search beyond network, hardware and budget.
 
-    inputs: how many stream, where objective latency is the time of several; latency_table: measured step
-    times, None if those of the hardware hold; copies: the fewest and the most of layers that were held or
-    limited; copies_divide: of what they had to be divisors; start: the allocation that the search began with;
-    bits: the weight bits, input bits and sensitivity that layers could have; sensitivity: the limit of its
-    sum; None where bits were given; feeds_back: whether the next input needs this one's output, sequences:
-    that take turns then; None where it does not.
+    gap: that was good enough, None where runs have no such end; latency_table: measured step times, None if
+    those of the hardware hold; copies: the fewest and the most of layers that were held or limited;
+    copies_divide: of what they had to be divisors; at_most: limits of quantities.
     """
 
     work: int
     time_limit_s: float | None
+    gap: float | None = Field(None, exclude_if=absent)
+    latency_table: MeasuredSteps | None = None
+    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
+    copies_divide: Divided | None = Field(None, exclude_if=absent)
+    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
+
+
+class Options(SearchOptions):
+    """Options of an optimisation.
+
+    inputs: how many stream, where objective latency is the time of several; start: the allocation that the
+    search began with; bits: the weight bits, input bits and sensitivity that layers could have; sensitivity:
+    the limit of its sum; None where bits were given; feeds_back: whether the next input needs this one's
+    output, sequences: that take turns then; None where it does not.
+    """
+
     gap: float
     target_steps: int | None
     target_ns: float | None
@@ -80,15 +93,11 @@ class Options(MappingOptions):
     target_interval_ns: float | None = Field(None, exclude_if=absent)
     target_throughput: float | None = Field(None, exclude_if=absent)
     inputs: PositiveCount | None = Field(None, exclude_if=absent)
-    latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
-    copies_divide: Divided | None = Field(None, exclude_if=absent)
     start: BareAllocation | None = Field(None, exclude_if=absent)
     bits: dict[Name, tuple[tuple[PositiveCount, PositiveCount, float], ...]] | None = Field(
         None, exclude_if=absent
     )
     sensitivity: float | None = Field(None, exclude_if=absent)
-    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
     feeds_back: Literal[True] | None = Field(None, exclude_if=absent)
     sequences: PositiveCount | None = Field(None, exclude_if=absent)
 

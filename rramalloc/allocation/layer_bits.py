@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -59,7 +59,13 @@ class BitTable:
                 _bits(row, "weight_bits", place), _bits(row, "input_bits", place), _sensitivity(row, place)
             )
             rows.setdefault(row["layer"], []).append(choice)
-        return cls({name: _least_sensitive(choices) for name, choices in rows.items()}, where)
+        # Every pair of bits once, and none left out for one with fewer bits: where copies share arrays, more
+        # rows of them take more turns.
+        least = {
+            name: {choice[:2]: choice for choice in sorted(choices, reverse=True)}
+            for name, choices in rows.items()
+        }
+        return cls({name: tuple(sorted(own.values())) for name, own in least.items()}, where)
 
     def of(self, network: Network) -> list[str]:
         """Return the table in network order. Raises SpecError for a layer that the network does not have."""
@@ -130,12 +136,3 @@ def _sensitivity(row: dict[str, str], place: str) -> float:
     if not 0 <= value < math.inf:
         raise SpecError(place, f"sensitivity must be a number from 0 on, got {brief(row['sensitivity'])}")
     return value
-
-
-def _least_sensitive(choices: Sequence[BitChoice]) -> tuple[BitChoice, ...]:
-    """Return every pair of bits once.
-
-    None is left out for one with fewer bits: where copies share arrays, more rows of them take more turns.
-    """
-    least = {choice[:2]: choice for choice in sorted(choices, reverse=True)}
-    return tuple(sorted(least.values()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -13,15 +13,12 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import note
 
-
-class _Work(Protocol):
-    """Work that looks at `interrupted` and ends early once it is set."""
-
-    interrupted: bool
+if TYPE_CHECKING:
+    from rramalloc.search.work import CancelToken, Work
 
 
 @contextmanager
-def interruptible(work: _Work) -> Iterator[None]:
+def interruptible(work: Work | CancelToken) -> Iterator[None]:
     """Make the first Ctrl-C set `work.interrupted` and the second raise KeyboardInterrupt while
     this lasts."""
 
@@ -38,7 +35,12 @@ def interruptible(work: _Work) -> Iterator[None]:
 
 
 def end(
-    work: _Work, line: LiveLine, *, shown: str = "this is the best found so far", also: str = "", quiet: bool
+    work: Work | CancelToken,
+    line: LiveLine,
+    *,
+    shown: str = "this is the best found so far",
+    also: str = "",
+    quiet: bool,
 ) -> None:
     """Say how long the work took and, if it was interrupted, what is shown; the exit code says that too."""
     note(f"done in {line.seconds:.2f} s{also}", quiet=quiet)

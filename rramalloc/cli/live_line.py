@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import ClassVar, Self
+from typing import Self
 
 from rramalloc.cli.output import note
 from rramalloc.compiled import compilation
@@ -29,7 +29,7 @@ class LiveLine(Closing):
     line in one. All such lines share one row of the terminal.
     """
 
-    _width: ClassVar[int] = 0
+    _width = 0
 
     _text = "searching"
 

@@ -285,19 +285,14 @@ def with_columns(view: View, names: Sequence[str], makespan: int | None) -> View
     for name in fields:
         columns.setdefault(name, Column(words_of(name), name))
     if makespan is not None and "batches" in fields:
-        busy = partial(_busy, makespan)
-        columns["busy"] = Column("busy", "busy", busy, given="share")
+        columns["busy"] = Column(
+            "busy", "busy", lambda layer: layer.batches * (layer.cycles or 1) / makespan, given="share"
+        )
     for name in names:
         if name not in columns:
             raise UnknownNameError("column", name, [*columns])
     chosen = replace(view.tables[0], columns=tuple(columns[name] for name in names), spare=())
     return replace(view, tables=(chosen, *view.tables[1:]), csv=None)
-
-
-def _busy(makespan: int, layer: Any) -> float:
-    """Return the part of the makespan in which a layer computes."""
-    busy: float = layer.batches * (layer.cycles or 1) / makespan
-    return busy
 
 
 def _about(result: Any, extent: str) -> Iterable[Fact]:

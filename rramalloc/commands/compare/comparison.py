@@ -6,16 +6,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, Steps
-from rramalloc.choices import Divided
+from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions, Steps
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
-from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import FIGURES
 from rramalloc.units import Unit, counted
 
@@ -24,23 +20,15 @@ REFERENCE = "auto"
 """The method that ratios are to."""
 
 
-class CompareOptions(MappingOptions):
+class CompareOptions(SearchOptions):
     """Options beyond network, hardware and budgets; time_limit_s and work are those of every single run.
 
-    latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most
-    of layers that were held or limited; at_most: limits of quantities; copies_divide: of what they had
-    to be divisors; inputs: how many stream, where latency is the time of several.
+    inputs: how many stream, where latency is the time of several.
     """
 
     methods: tuple[str, ...]
     seed: int
     seeds: int
-    work: int
-    time_limit_s: float | None
-    latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
-    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
-    copies_divide: Divided | None = Field(None, exclude_if=absent)
     inputs: PositiveCount | None = Field(None, exclude_if=absent)
 
 

@@ -28,7 +28,7 @@ from rramalloc.search.objective import gap_of
 from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
 from rramalloc.status import status_of
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.metrics import EnergyArea, Metrics
+from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import area, plain_quantity, share
 
@@ -317,7 +317,7 @@ class WhatIfs:
 
     def _simulated(self, own: AllocationInput) -> WhatIfResult:
         sums = self._sums(own)
-        return self._result(sums.timing, sums.arrays, sums.absolute, sums.metrics)
+        return self._result(sums.timing, sums.absolute, sums.metrics, sums.arrays)
 
     def _sums(self, own: AllocationInput) -> SimulatedSums:
         network = self.case.network
@@ -337,18 +337,7 @@ class WhatIfs:
             request = Request(objective="latency", seed=self.seed)
             stop = self.stop.nested(self.stop.work).told(self.tell, "what if other links")
             placed: Allocation = run(each.with_stages(case.stages), self.now.arrays, request, stop)
-            steps = placed.interval if self.objective == "interval" else placed.makespan
-            found.append(
-                WhatIfResult(
-                    arrays=placed.arrays.used,
-                    makespan=placed.makespan,
-                    interval=placed.interval,
-                    latency_ns=placed.latency_ns,
-                    value=steps * (placed.tick_ns or placed.step_ns or 1),
-                    energy_pj=placed.energy_pj,
-                    area_um2=placed.area_um2,
-                )
-            )
+            found.append(self._result(placed, placed, placed, placed.arrays.used))
         return found[0], min(found, key=lambda result: result.value)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
@@ -373,7 +362,7 @@ class WhatIfs:
         finally:
             share.charge(stop.spent_s)
         found = checked_answer(objective, answer, arrays, request.method)
-        result = self._result(found.checked.timing, found.checked.used, found.absolute, found.metrics)
+        result = self._result(found.checked.timing, found.absolute, found.metrics, found.checked.used)
         bound, in_ns = found.lower_bound, self._unit == "ns" and objective.unit != "ns"
         return result.model_copy(
             update={
@@ -396,19 +385,18 @@ class WhatIfs:
         return replace(case, at_most={"area_um2": area_um2}).with_stages(case.stages), MAX_ARRAYS
 
     def _result(
-        self, timing: ExactTiming, arrays: int, absolute: Absolute, metrics: Metrics | None
+        self,
+        timing: ExactTiming | Allocation,
+        absolute: Absolute | Allocation,
+        metrics: Metrics | Allocation | None,
+        arrays: int,
     ) -> WhatIfResult:
+        """Return a result without a bound: that of a search is in the unit of its objective."""
         steps = timing.interval if self.objective == "interval" else timing.makespan
-        sums = EnergyArea() if metrics is None else metrics.total
-        return WhatIfResult(
-            arrays=arrays,
-            makespan=timing.makespan,
-            interval=timing.interval,
-            latency_ns=absolute.latency_ns,
-            value=steps * (absolute.unit_ns or 1),
-            energy_pj=sums.energy_pj,
-            area_um2=sums.area_um2,
-        )
+        figures = metrics.total if isinstance(metrics, Metrics) else metrics
+        value = steps * (absolute.unit_ns or 1)
+        unproven = dict.fromkeys(("lower_bound", "proof", "status"))
+        return WhatIfResult.gather(timing, absolute, figures, arrays=arrays, value=value, **unproven)
 
 
 def _of(kind: Kind) -> str:

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
-from rramalloc.allocation.inspection import InspectedMode, Inspection
+from rramalloc.allocation.inspection import Inspection
 from rramalloc.chart import BLUE, Key
 from rramalloc.units import number_of
 from rramalloc.view.charts import stacked_bars
 from rramalloc.view.view import Fact, View, table
-
-
-class _ModeOf(InspectedMode):
-    """A mode with the name of its stage."""
-
-    layer: str
 
 
 def inspection_view(result: Inspection) -> View:
@@ -29,7 +24,7 @@ def inspection_view(result: Inspection) -> View:
     )
     modes = table(
         "Fastest modes of the stages",
-        [_ModeOf(layer=layer.name, **dict(mode)) for layer in layers for mode in layer.modes or ()],
+        [SimpleNamespace(layer=layer.name, **dict(mode)) for layer in layers for mode in layer.modes or ()],
         "layer, arrays, block, copies, batches, utilisation",
         spare="utilisation",
     )

@@ -210,9 +210,8 @@ class OnnxRuntimeDevice:
     subtracted.  Raises DeviceError if ONNX Runtime is not installed.
     """
 
-    method: OverheadMethod = "subtract"
-
     def __init__(self, network: Network, threads: int = 1) -> None:
+        self.method: OverheadMethod = "subtract"
         try:
             import onnxruntime
         except ImportError:
@@ -409,8 +408,6 @@ class SimulatedDevice:
     Sample number k of a run is the same whenever and after whatever it is taken.
     """
 
-    method: OverheadMethod = "regression"
-
     def __init__(
         self,
         network: Network,
@@ -418,6 +415,7 @@ class SimulatedDevice:
         seed: int = 0,
         latencies: Mapping[str, float] | None = None,
     ) -> None:
+        self.method: OverheadMethod = "regression"
         self._network, self._settings, self._seed = network, settings, seed
         self._latencies = latencies or {}
         values = ", ".join(f"{field.name}={getattr(settings, field.name):g}" for field in fields(settings))

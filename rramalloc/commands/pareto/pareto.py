@@ -8,13 +8,13 @@ from typing import Unpack
 
 import numpy as np
 
-from rramalloc.allocation.allocation import NetworkId
+from rramalloc.allocation.allocation import NetworkId, SearchOptions
 from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.optimize import Request, objective_of, propose, refuse_turns
 from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
-from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront, ParetoOptions
+from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
@@ -139,7 +139,7 @@ def pareto(
         rramalloc_version=__version__,
         network=NetworkId.of(case.network),
         hardware=case.hardware,
-        options=ParetoOptions(
+        options=SearchOptions(
             **dict(case.mapping),
             work=ending.work,
             time_limit_s=ending.time_limit_s,

@@ -2,45 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, Steps
-from rramalloc.choices import Divided, FrontAgainst, FrontObjective
+from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions, Steps
+from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
-from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status
-from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-pareto/2"] = "rramalloc-pareto/2"
-
-
-class ParetoOptions(MappingOptions):
-    """Options beyond network, hardware and budget; latency_table: measured step times.
-
-    copies: the fewest and the most of layers that were held or limited; copies_divide: of what they had to be
-    divisors.
-    """
-
-    work: int
-    time_limit_s: float | None
-    gap: float
-    latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
-    at_most: dict[str, float] | None = Field(None, exclude_if=absent)
-    copies_divide: Divided | None = Field(None, exclude_if=absent)
-
-
-def _of_points(fields: dict[str, Any]) -> Status:
-    """Return the status of a front: optimal where all points are."""
-    is_proven = all(point.proven for point in fields.get("points", ()))
-    return Status.OPTIMAL if is_proven else Status.BOUNDED
 
 
 class FrontPoint(LayerModes):
@@ -99,7 +74,7 @@ class ParetoFront(ResultRecord):
     rramalloc_version: str
     network: NetworkId
     hardware: Hardware
-    options: ParetoOptions
+    options: SearchOptions
     objective: FrontObjective
     unit: Unit
     against: FrontAgainst = "arrays"
@@ -112,7 +87,11 @@ class ParetoFront(ResultRecord):
     work_s: float
     points: tuple[FrontPoint, ...]
     baselines: tuple[BaselinePoint, ...] = ()
-    status: Status = Field(default_factory=_of_points)
+    status: Status = Field(
+        default_factory=lambda fields: (
+            Status.OPTIMAL if all(point.proven for point in fields.get("points", ())) else Status.BOUNDED
+        )
+    )
     coverage: Coverage | None = None
     warnings: tuple[str, ...] = ()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple
+from types import SimpleNamespace
+from typing import Annotated
 
 import typer
 
@@ -10,16 +11,6 @@ from rramalloc.cli import complete
 from rramalloc.cli.output import print_json, print_view_as
 from rramalloc.cli.parameters import Format, described
 from rramalloc.view.view import View, table
-
-
-class _PresetRow(NamedTuple):
-    name: str
-    crossbar: str
-    cell_bits: int
-    weight_bits: int
-    columns_per_weight: int
-    unconfirmed: str
-    source: str
 
 
 @described({})
@@ -47,14 +38,14 @@ def command(
         return
     loaded = {each: load_hardware(each) for each in preset_names() if name in (None, each)}
     rows = [
-        _PresetRow(
-            name,
-            hardware.crossbar.size,
-            hardware.crossbar.cell_bits,
-            hardware.precision.weight_bits,
-            hardware.columns_per_weight,
-            ", ".join(hardware.unconfirmed),
-            hardware.source,
+        SimpleNamespace(
+            name=name,
+            crossbar=hardware.crossbar.size,
+            cell_bits=hardware.crossbar.cell_bits,
+            weight_bits=hardware.precision.weight_bits,
+            columns_per_weight=hardware.columns_per_weight,
+            unconfirmed=", ".join(hardware.unconfirmed),
+            source=hardware.source,
         )
         for name, hardware in loaded.items()
     ]
@@ -63,5 +54,6 @@ def command(
         print_json([{"preset": name} | hardware.to_dict() for name, hardware in loaded.items()])
         return
     spare = "columns_per_weight unconfirmed weight_bits cell_bits crossbar"
-    shipped = table("Presets", rows, ", ".join(_PresetRow._fields), spare=spare)
+    columns = "name, crossbar, cell_bits, weight_bits, columns_per_weight, unconfirmed, source"
+    shipped = table("Presets", rows, columns, spare=spare)
     print_view_as(View(kind="Presets", title="Presets", tables=(shipped,)), output_format)

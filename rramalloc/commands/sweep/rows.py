@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args
 from pydantic import AfterValidator, Field, model_validator
 from pydantic.dataclasses import dataclass
 
+from rramalloc.allocation.allocation import NetworkId
 from rramalloc.commands.sweep.spec import SPELLED, Cell, Grid, Spec, SweepPoint, named_hardware
 from rramalloc.files import to_json
 from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.records import CHECKED, Record
+from rramalloc.records import CHECKED
 from rramalloc.result import ResultRecord
 from rramalloc.timing.metrics import FIGURES, Figures
 from rramalloc.units import counted, number_of
@@ -160,13 +161,6 @@ def failure(error: BaseException) -> Found:
     return {"error_kind": type(error).__name__, "error": lines[0][:_ERROR_LENGTH]}
 
 
-class SweptNetwork(Record):
-    """A network of a sweep; sha256 is of the graph, not of the file it came in."""
-
-    name: str
-    sha256: str
-
-
 class SweepDocument(ResultRecord):
     """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid."""
 
@@ -176,7 +170,7 @@ class SweepDocument(ResultRecord):
     rramalloc_version: str
     points: int
     spec: Spec
-    networks: tuple[SweptNetwork, ...]
+    networks: tuple[NetworkId, ...]
     hardware: tuple[Hardware, ...]
     rows: tuple[SweepRow, ...] | None = None
 
@@ -187,7 +181,7 @@ class SweepDocument(ResultRecord):
             rramalloc_version=__version__,
             points=grid.spec.size,
             spec=grid.spec,
-            networks=tuple(SweptNetwork(name=name, sha256=sha256) for name, sha256, _ in grid.networks),
+            networks=tuple(NetworkId(name=name, sha256=sha256) for name, sha256, _ in grid.networks),
             hardware=tuple(map(named_hardware, grid.hardware)),
         )
 
