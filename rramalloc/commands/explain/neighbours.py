@@ -20,7 +20,7 @@ from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
 from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
-from rramalloc.search.objective import OBJECTIVES, FewestArrays, TimeObjective, capped_bound
+from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, TimeObjective, capped_bound
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Tell, Work
@@ -209,14 +209,17 @@ class Neighbours:
     def _at_least(self, point: ExplainedPoint) -> str:
         return f"at least {plain_quantity(point.value_bound or 0, self.objective.unit)}"
 
-    def _fastest(self, problem: Problem) -> ExplainedPoint:
-        """Return the fastest point of a problem, with the bound of its value."""
-        objective = type(self.objective)(problem)
-        stop = self.stop.nested(self.stop.work).told(self.tell, "the next faster point")
+    def _solved(self, objective: Objective, what: str) -> Answer:
+        """Return the answer to an objective, with as much work as all of these searches have."""
+        stop = self.stop.nested(self.stop.work).told(self.tell, what)
         try:
-            found = objective.solve(stop, self.seed)
+            return objective.solve(stop, self.seed)
         finally:
             self.stop.charge(stop.spent_s)
+
+    def _fastest(self, problem: Problem) -> ExplainedPoint:
+        """Return the fastest point of a problem, with the bound of its value."""
+        found = self._solved(type(self.objective)(problem), "the next faster point")
         return self._point(problem, found, value_bound=found.lower_bound)
 
     def _fewest(self, problem: Problem, target: float) -> ExplainedPoint:
@@ -232,11 +235,7 @@ class Neighbours:
             goal = Target(target_interval_ns=target) if unit == "ns" else Target(target_interval=steps)
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
-        stop = self.stop.nested(self.stop.work).told(self.tell, "the fewest arrays of a point")
-        try:
-            found = FewestArrays(problem, goal).solve(stop, self.seed)
-        finally:
-            self.stop.charge(stop.spent_s)
+        found = self._solved(FewestArrays(problem, goal), "the fewest arrays of a point")
         least = (found.lower_bound or 1) * problem.resources.per_unit
         return self._point(problem, found, **self._bound(least))
 
