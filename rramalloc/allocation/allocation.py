@@ -247,13 +247,31 @@ class Layer(Foldable, LayerFigures):
     columns_used: int | None = None
 
 
-class CountedTimes:
-    """Unit of the times of a result, found from its layers and fields."""
+class TimedResult(ResultRecord, EnergyArea):
+    """Exact times of one allocation, with what they are about and what they leave out.
 
-    if TYPE_CHECKING:  # annotations of a base would become fields of the records
-        layers: Sequence[Layer]
-        step_ns: float | None
-        tick_ns: float | None
+    makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; step_ns, latency_ns,
+    throughput_per_s: None without [timing]; coverage: how much of the network this is about (None in files of
+    older versions); not_counted: what latency and throughput leave out although it takes time; warnings: what
+    was assumed or ignored; energy and area as in EnergyArea.
+    """
+
+    rows_in = "layers"
+
+    format: str
+    network: NetworkId
+    hardware: Hardware
+    makespan: Steps
+    interval: Steps
+    step_ns: float | None
+    latency_ns: float | None
+    throughput_per_s: float | None
+    tick_ns: float | None = Field(None, exclude_if=absent)
+    coverage: Coverage | None = None
+    not_counted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    if TYPE_CHECKING:
+        layers: tuple[Layer, ...]  # stands last in files
 
     @property
     def time_unit(self) -> str:
@@ -321,30 +339,20 @@ class Placed(Record):
     delays: tuple[EdgeDelay, ...] | None = Field(None, exclude_if=absent)
 
 
-class Allocation(CountedTimes, ResultRecord, EnergyArea):
+class Allocation(TimedResult):
     """Copies of every layer, their exact timing, and the largest distance from the optimum.
 
-    makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; objective_value,
-    lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no allocation
-    within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value; proof:
-    what shows the bound, in words; stopped: why the search ended (None in files of older versions); work_s:
-    work of the search in seconds of a reference core, counted and not measured, so that equal runs give equal
-    files (None for methods that do not count it); step_ns,
-    latency_ns, throughput_per_s: None without [timing]; tick_ns: instead of step_ns where stages have their
-    own clocks; energy and area as in EnergyArea; history: how best and bound met; host: weight layers left
-    to the host, untimed; warnings:
-    what was assumed or ignored; coverage: how much of the network this is about (None in files of older
-    versions); not_counted: what latency and throughput leave out although it takes time; placed:
-    None unless the step includes the transfer between tiles; sensitivity: sum over all
-    layers to the bits that were chosen for them, None unless they were.
+    objective_value, lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no
+    allocation within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value;
+    proof: what shows the bound, in words; stopped: why the search ended (None in files of older versions);
+    work_s: work of the search in seconds of a reference core, counted and not measured, so that equal runs
+    give equal files (None for methods that do not count it); history: how best and bound met; host: weight
+    layers left to the host, untimed; placed: None unless the step includes the transfer between tiles;
+    sensitivity: sum over all layers to the bits that were chosen for them, None unless they were.
     """
-
-    rows_in = "layers"
 
     format: Literal["rramalloc-allocation/2"] = FORMAT
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: Options
     objective: ObjectiveName
     objective_value: int | float
@@ -353,24 +361,15 @@ class Allocation(CountedTimes, ResultRecord, EnergyArea):
     seed: int
     work_s: float | None
     arrays: Arrays
-    makespan: Steps
-    interval: Steps
     lower_bound: int | float
     gap: float
     proof: str
-    step_ns: float | None
-    latency_ns: float | None
-    throughput_per_s: float | None
     status: Status = Field(default_factory=of_fields)
     stopped: Stopped | None = Field(None, exclude_if=absent)
     layers: tuple[Layer, ...]
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    coverage: Coverage | None = None
-    not_counted: tuple[str, ...] = ()
     placed: Placed | None = Field(None, exclude_if=absent)
-    tick_ns: float | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)
 
     @property

@@ -9,30 +9,28 @@ import numpy as np
 from pydantic import Field
 
 from rramalloc.allocation.allocation import (
-    CountedTimes,
     Layer,
     NetworkId,
     PositiveCount,
     Product,
+    TimedResult,
     left_uncounted,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Storage, folds, storage_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import absent
-from rramalloc.result import ResultRecord
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
 from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyArea, EnergyModel, Metrics, left_out, totals
+from rramalloc.timing.metrics import EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
@@ -50,34 +48,23 @@ class TimedLayer(Layer):
     stall_steps: Steps
 
 
-class Simulation(CountedTimes, ResultRecord, EnergyArea):
+class Simulation(TimedResult):
     """Exact timing of one allocation (docs/sources/model.md 4), and what the models say of it
     (docs/sources/model.md 5).
 
     recurrence: steps by the tight recurrence, a lower bound of makespan; published: steps by the published
-    recurrence, None where it does not apply, as to blocks and cycles; step_ns ... throughput_per_s: None
-    without [timing] and with cycles of the allocation, where all times are ticks of unknown length; tick_ns:
-    instead of step_ns where stages have their own clocks; energy and area as in EnergyArea; latency_table:
-    measured step times, None if those of the hardware hold; coverage: how much of the network this is about;
-    buffers: of all edges together, None where they are too many to list; rate_per_s: inputs a second that
-    the fields of the stream are about, None for those of the throughput; not_counted: as in an allocation;
-    sequences: that take turns where the next input needs this one's output, None where it does not.
+    recurrence, None where it does not apply, as to blocks and cycles; with cycles of the allocation all times
+    are ticks of unknown length, and none is in ns; latency_table: measured step times, None if those of the
+    hardware hold; buffers: of all edges together, None where they are too many to list; rate_per_s: inputs a
+    second that the fields of the stream are about, None for those of the throughput; sequences: that take
+    turns where the next input needs this one's output, None where it does not.
     """
 
-    rows_in = "layers"
-
     format: Literal["rramalloc-simulation/2"] = "rramalloc-simulation/2"
-    network: NetworkId
-    hardware: Hardware
     handoff: Handoff
     arrays: Product
-    makespan: Steps
-    interval: Steps
     recurrence: Steps
     published: Steps | None
-    step_ns: float | None
-    latency_ns: float | None
-    throughput_per_s: float | None
     layers: tuple[TimedLayer, ...]
     edges: tuple[BufferedEdge, ...]
     buffers: BufferTotals | None = Field(None, exclude_if=absent)
@@ -86,10 +73,6 @@ class Simulation(CountedTimes, ResultRecord, EnergyArea):
     latency_table: MeasuredSteps | None = None
     rate_per_s: float | None = Field(None, exclude_if=absent)
     sequences: PositiveCount | None = Field(None, exclude_if=absent)
-    coverage: Coverage | None = None
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    tick_ns: float | None = Field(None, exclude_if=absent)
 
     def _headline(self) -> tuple[str, str]:
         arrays = counted(self.arrays, "array")

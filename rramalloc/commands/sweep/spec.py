@@ -327,9 +327,8 @@ class SweepPoint(NamedTuple):
     @property
     def key(self) -> str:
         """Hash of everything that the row depends on: two sweeps share a row if they share its key."""
-        # a document is known by its hash
-        documents = {"network_json": "", "table_json": self.case.table.sha256 if self.case.table else ""}
-        values = [__version__, *self.case._replace(**documents), *self[1:]]
+        table = self.case.table.sha256 if self.case.table else ""  # documents are known by their hashes
+        values = [__version__, *self.case._replace(network_json="", table_json=table), *self[1:]]
         return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
