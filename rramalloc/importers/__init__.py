@@ -71,7 +71,7 @@ def load(
         of a branch may be named too. They are constants then.
     allow_partial
         Take operators whose weights cannot be modelled (custom operators) as nodes that wait for all
-        pixels; every result then says how much of the network it is about.
+        pixels; every result then says which part of the network it covers.
     names
         How nodes of an ONNX file are named: after the PyTorch modules that the file was exported from, as far
         as it tells them ("layer1.0.conv1"), or as in the file ("node_Conv_713").
@@ -116,7 +116,7 @@ def load(
 def _in_memory(
     content: object, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
 ) -> Network:
-    """Return the network of a model, or of the bytes of a file, told by what is in them. Raises as `load`."""
+    """Return the network of an ONNX model, or of the bytes of an ONNX or JSON file. Raises as `load`."""
     where = "network in memory"
     if isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
         if values:

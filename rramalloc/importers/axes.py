@@ -52,10 +52,10 @@ def lettered(dims: Sequence[int], letters: str) -> AxisRoles:
 
 
 def canonical(dims: Sequence[int], layout: Sequence[Role]) -> AxisRoles:
-    """Return the layout with levels counted from 0, no single elements, and factors joined that are
-    neighbours in axis and grid.
+    """Return the layout with levels from 0 on, without single elements, neighbouring factors joined.
 
-    An axis whose length is not that of its factors is taken as one factor, where its first one was.
+    Factors are joined that are neighbours in both axis and grid. An axis whose length is not the product of
+    its factors becomes one factor, in the place of its first one.
     """
     return _canonical(tuple(dims), tuple(layout))
 
@@ -68,37 +68,33 @@ def _canonical(dims: Dims, layout: AxisRoles) -> AxisRoles:
         kept = [atom for atom in role if atom.size > 1] if fits or not role else [role[0]._replace(size=size)]
         roles.append(kept if size > 1 else [])
     places = _ranks(roles)
-    for own in roles:
-        factors, own[:] = own[:], []
+    for joined in roles:
+        factors, joined[:] = joined[:], []
         for atom in factors:
             here = places[atom.grid, atom.level]
-            if own and own[-1].grid == atom.grid and own[-1].level == (here - 1,):
-                own[-1] = Atom(own[-1].size * atom.size, atom.grid, (here,))
+            if joined and joined[-1].grid == atom.grid and joined[-1].level == (here - 1,):
+                joined[-1] = Atom(joined[-1].size * atom.size, atom.grid, (here,))
             else:
-                own.append(atom._replace(level=(here,)))
+                joined.append(atom._replace(level=(here,)))
     ranks = _ranks(roles)
-    return tuple(tuple(a._replace(level=(ranks[a.grid, a.level],)) for a in own) for own in roles)
+    return tuple(tuple(a._replace(level=(ranks[a.grid, a.level],)) for a in joined) for joined in roles)
 
 
 def _ranks(roles: Sequence[Sequence[Atom]]) -> dict[tuple[int, tuple[int, ...]], int]:
-    """Return the place of every level on its side of the grid."""
+    """Return the rank of every level on its side of the grid, by (side, level)."""
     found = [sorted(a.level for role in roles for a in role if a.grid == grid) for grid in (0, 1)]
     return {(grid, level): at for grid, levels in enumerate(found) for at, level in enumerate(levels)}
 
 
 def grid_of(layout: Sequence[Role]) -> Pair:
-    """Return the height and width."""
+    """Return the height and width of the grid: the product of the factors of each side."""
     high, wide = (math.prod(a.size for role in layout for a in role if a.grid == g) for g in (0, 1))
     return high, wide
 
 
-def shape_of(dims: Sequence[int], layout: Sequence[Role]) -> Shape:
-    """Return the channels, height and width of a tensor with these axes."""
-    return _shape_of(tuple(dims), tuple(layout))
-
-
 @lru_cache(maxsize=_MOST_CACHED)
-def _shape_of(dims: Dims, layout: AxisRoles) -> Shape:
+def shape_of(dims: Dims, layout: AxisRoles) -> Shape:
+    """Return the channels, height and width of a tensor with these axes."""
     high, wide = grid_of(layout)
     return Shape(math.prod(dims) // (high * wide), high, wide)
 
@@ -135,16 +131,16 @@ def reshaped(dims: Dims, layout: AxisRoles, target: Dims) -> list[list[AxisPart]
 
 
 def chosen(layout: AxisRoles, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Return the grid side and the pixels along it that remain of an axis of one factor, else None."""
+    """Return the grid side of an axis and the pixels along it at `indices`; None unless it is one factor."""
     if len(layout[axis]) != 1:
         return None
-    own = layout[axis][0]
-    side = sorted((a for role in layout for a in role if a.grid == own.grid), key=lambda a: a.level)
+    chosen_atom = layout[axis][0]
+    side = sorted((a for role in layout for a in role if a.grid == chosen_atom.grid), key=lambda a: a.level)
     pixels = [0]
     for atom in side:
-        kept = indices if atom == own else range(atom.size)
+        kept = indices if atom == chosen_atom else range(atom.size)
         pixels = [-1 if at < 0 or k < 0 else at * atom.size + k for at in pixels for k in kept]
-    return own.grid, pixels
+    return chosen_atom.grid, pixels
 
 
 def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:

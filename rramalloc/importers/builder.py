@@ -30,8 +30,11 @@ _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopWork:
-    """What layers do. held: their weights, each once: what tells them from others, and how many they are;
-    macs: multiply-accumulates with these, None if not determined; products: of computed tensors."""
+    """Weights and multiply-accumulates of some layers.
+
+    held: (identity, count) of their weights, each once; macs: with these weights, None if not determined;
+    products: multiply-accumulates of two computed tensors.
+    """
 
     held: frozenset[tuple[str, int]] = frozenset()
     macs: int | None = 0
@@ -43,19 +46,22 @@ class LoopWork:
         return sum(count for _, count in self.held)
 
     def followed_by(self, other: LoopWork) -> LoopWork:
-        """Return the work of both, one after the other."""
+        """Return the sum of both; weights that both use count once."""
         macs = None if self.macs is None or other.macs is None else self.macs + other.macs
         products = self.products + other.products
         return LoopWork(held=self.held | other.held, macs=macs, products=products)
 
     def times(self, count: int) -> LoopWork:
-        """Return this work done so often."""
+        """Return the work of `count` repetitions with the same weights."""
         macs = None if self.macs is None else count * self.macs
         return LoopWork(held=self.held, macs=macs, products=count * self.products)
 
 
 class GraphBuilder:
-    """Nodes in order with their shapes. taken: names that only `add` with exactly that name may use."""
+    """Builder of a network: nodes in order, with their shapes.
+
+    taken: names that only `add` with exactly that name may use.
+    """
 
     def __init__(self, where: str, taken: Iterable[str] = ()) -> None:
         self.where = where
@@ -87,7 +93,7 @@ class GraphBuilder:
         return name in self._count
 
     def work(self) -> LoopWork:
-        """Return what the layers of all nodes do."""
+        """Return the weights and multiply-accumulates of all nodes."""
         lost = [note for _, note in self._notes if isinstance(note, Unmodelled)]
         stored = {owner: key for key, owner in self._owners.items()}
         held = {(item.name, item.weights) for item in lost}
@@ -186,7 +192,7 @@ class GraphBuilder:
         held = {weights for (weights, _), owner in self._owners.items() if owner in kept}
         on_arrays = [names for stored, names in self._chosen.items() if stored in held]
         for names, note in self._notes:
-            if any(names is each for each in on_arrays):  # tied to a layer
+            if any(names is layer_names for layer_names in on_arrays):  # tied to a layer
                 continue
             first = next((joined.get(name, name) for name in names if joined.get(name, name) in kept), None)
             notes += [] if first is None else [note.model_copy(update={"name": first})]
@@ -210,10 +216,10 @@ class GraphBuilder:
 
 
 def _joined_barriers(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], dict[str, str]]:
-    """Return the nodes with one barrier for several that have only pixelwise nodes between them: the later
-    ones add no wait. Also return the barrier that stands for each of those.
+    """Return the nodes without barriers that add no wait, and the kept barrier for each one that is left out.
 
-    ends: nodes whose shapes must stay.
+    A barrier adds no wait behind another one if only pixelwise nodes lie between. outputs: nodes whose shapes
+    must stay.
     """
     readers = Counter(name for node in nodes for name in set(node.inputs))
     by_name: dict[str, Node] = {}
@@ -267,7 +273,7 @@ def warnings_of(approximations: Iterable[Approximation]) -> list[str]:
 
 
 def needed(nodes: Sequence[Node], outputs: Iterable[str]) -> list[Node]:
-    """Return the nodes that `outputs` need; weights without their owner pass to the next user."""
+    """Return the nodes that `outputs` need; the next node that shares a dropped node's weights owns them."""
     by_name = {node.name: node for node in nodes}
     reached: set[str] = set()
     pending = list(outputs)

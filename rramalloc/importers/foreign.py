@@ -42,7 +42,7 @@ _TEXTS = {
     re.compile(rb'\s*\{\s*"(irVersion|ir_version)"'): "json",
     re.compile(rb"\s*<(!doctype\s+)?html", re.IGNORECASE): "HTML",
 }
-"""How texts begin; those of ONNX by the format that onnx.load calls them."""
+"""Patterns of the begin of texts, with the format; those of ONNX have the names of formats in onnx.load."""
 _FLAT = {b"TFL3": "TensorFlow Lite", b"ORTM": "ONNX Runtime"}
 """Identifiers of formats that are FlatBuffers."""
 _TF2ONNX = "write it as ONNX with `python -m tf2onnx.convert --{option} {file} --output {onnx}`"

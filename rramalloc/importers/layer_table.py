@@ -122,9 +122,11 @@ def _nodes(layers: Sequence[_TableRow]) -> Iterator[dict[str, Any]]:
         yield node | _window(layer.name, source, layer.k, layer.s, layer.p)
         source, channels, giver = layer.names[-1], layer.c_out, f"layer {layer.name!r} hands on"
         if source != layer.name:
-            own = (layer.k_pool, layer.s_pool, layer.p_pool)
-            sides = [_slid(layer, ("k_pool", ""), (size, *own), f"it pools {size} pixels") for size in sides]
-            yield {"op": "maxpool"} | _window(source, layer.name, *own)
+            window = (layer.k_pool, layer.s_pool, layer.p_pool)
+            sides = [
+                _slid(layer, ("k_pool", ""), (size, *window), f"it pools {size} pixels") for size in sides
+            ]
+            yield {"op": "maxpool"} | _window(source, layer.name, *window)
 
 
 def _window(name: str, source: str, kernel: int, stride: int, pads: int) -> dict[str, Any]:
@@ -134,9 +136,9 @@ def _window(name: str, source: str, kernel: int, stride: int, pads: int) -> dict
 def _slid(layer: _TableRow, columns: tuple[str, str], window: tuple[int, int, int, int], given: str) -> int:
     """Return the windows along an axis (size, kernel, stride, pad), which must be those of the row."""
     size, kernel, stride, pad = window
-    padded, (own, stated) = size + 2 * pad, columns
+    padded, (column, stated) = size + 2 * pad, columns
     if padded < kernel:
-        raise layer.fault(own, f"must be at most {padded}: {given}")
+        raise layer.fault(column, f"must be at most {padded}: {given}")
     result = (padded - kernel) // stride + 1
     if stated and getattr(layer, stated) != result:
         raise layer.fault(stated, f"must be {result}: {given}, then k, s and p apply")

@@ -226,13 +226,6 @@ def _linear(node: PimcompNode, source: PimcompNode) -> JsonFields:
     return {"op": "linear", "out_features": node.number(key, node.shape.channels)}
 
 
-def _matmul(node: PimcompNode, source: PimcompNode) -> JsonFields:
-    """Return the fields of a product: with one provider the other operand is a constant weight."""
-    if len(node.providers) > 1 or node.shape[1:] != source.shape[1:]:
-        return _barrier(node, source)
-    return {"op": "linear", "out_features": node.shape.channels}
-
-
 def _pool(node: PimcompNode, source: PimcompNode) -> JsonFields:
     average = node.number("pool_method", MAXIMUM, least=0) == AVERAGE
     if node.param.get("global") in (1, True):
@@ -249,12 +242,6 @@ def _pool(node: PimcompNode, source: PimcompNode) -> JsonFields:
     }
 
 
-def _elementwise(node: PimcompNode, _: PimcompNode) -> JsonFields:
-    if len(node.providers) == 1:
-        return {"op": "activation"}
-    return {"op": "mul" if node.number("eletype", SUM, least=0) in (PRODUCT, SCALED) else "add"}
-
-
 def _reshape(node: PimcompNode, source: PimcompNode) -> JsonFields:
     """Return the fields: identity if the shape stays, flatten to one vector, else all pixels are needed."""
     have, values = (shape.channels * shape.pixels for shape in (source.shape, node.shape))
@@ -265,23 +252,26 @@ def _reshape(node: PimcompNode, source: PimcompNode) -> JsonFields:
     return {"op": "flatten"} if node.shape.pixels == 1 else _barrier(node, source)
 
 
-def _select(node: PimcompNode, source: PimcompNode) -> JsonFields:
-    if node.shape[1:] != source.shape[1:]:
-        return _barrier(node, source)
-    return {"op": "select", "channels": node.shape.channels}
-
-
-def _upsample(node: PimcompNode, source: PimcompNode) -> JsonFields:
+def _simple(node: PimcompNode, source: PimcompNode) -> JsonFields:
+    """Return the fields of an operation that has few of them, a barrier if no node does the same."""
+    keeps_grid = node.shape[1:] == source.shape[1:]
     sides = list(zip(node.shape[1:], source.shape[1:], strict=True))
-    if any(wanted % have for wanted, have in sides):
-        return _barrier(node, source)
-    return {"op": "upsample", "scale": tuple(wanted // have for wanted, have in sides)}
-
-
-def _pad(node: PimcompNode, _: PimcompNode) -> JsonFields:
-    """Return the fields of a border of rows and columns: a 1 x 1 window over the padded input."""
-    keys = ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")
-    return {"op": "maxpool", "kernel": 1, "pads": [node.number(key, 0, least=0) for key in keys]}
+    match node.operation:
+        case "OP_MATMUL" if keeps_grid and len(node.providers) == 1:  # the other operand is constant: weights
+            return {"op": "linear", "out_features": node.shape.channels}
+        case "OP_ELTWISE" if len(node.providers) == 1:
+            return {"op": "activation"}
+        case "OP_ELTWISE":
+            is_product = node.number("eletype", SUM, least=0) in (PRODUCT, SCALED)
+            return {"op": "mul" if is_product else "add"}
+        case "OP_SPLIT" | "OP_SLICE" if keeps_grid:
+            return {"op": "select", "channels": node.shape.channels}
+        case "OP_UPSAMPLE" | "OP_RESIZE" if not any(wanted % have for wanted, have in sides):
+            return {"op": "upsample", "scale": tuple(wanted // have for wanted, have in sides)}
+        case "OP_PAD":  # a 1 x 1 window over the padded input
+            pads = [node.number(key, 0, least=0) for key in ("pad_2_h", "pad_3_h", "pad_2_w", "pad_3_w")]
+            return {"op": "maxpool", "kernel": 1, "pads": pads}
+    return _barrier(node, source)
 
 
 _OF_SEVERAL = ("OP_CONCAT", "OP_ELTWISE", "OP_MATMUL")
@@ -290,16 +280,13 @@ _OPERATIONS: Mapping[str, str | Callable[[PimcompNode, PimcompNode], JsonFields]
     "OP_INPUT": lambda node, _: {"op": "input", "shape": list(node.shape)},
     "OP_CONV": _conv,
     "OP_FC": _linear,
-    "OP_MATMUL": _matmul,
     "OP_POOL": _pool,
-    "OP_ELTWISE": _elementwise,
     "OP_CONCAT": "concat",
     "OP_FLATTEN": "flatten",
     **dict.fromkeys(("OP_RESHAPE", "OP_TRANSPOSE", "OP_SQUEEZE", "OP_UNSQUEEZE"), _reshape),
     "OP_SHUFFLE": "identity",
-    **dict.fromkeys(("OP_SPLIT", "OP_SLICE"), _select),
-    **dict.fromkeys(("OP_UPSAMPLE", "OP_RESIZE"), _upsample),
-    "OP_PAD": _pad,
+    **dict.fromkeys(("OP_MATMUL", "OP_ELTWISE", "OP_SPLIT", "OP_SLICE"), _simple),
+    **dict.fromkeys(("OP_UPSAMPLE", "OP_RESIZE", "OP_PAD"), _simple),
     **{name: op for op, name in PIXELWISE.items() if op != "identity"},
     **dict.fromkeys((f"OP_{name}" for name in _ACTIVATIONS.split()), "activation"),
 }

@@ -88,7 +88,7 @@ def from_torch(
 
 
 def _got(torch: Any, given: Any) -> str:
-    """Return what was given in the place of a module, and what to do with it."""
+    """Return in words what was given in the place of a module, and a remedy."""
     parts = [*given.values()] if isinstance(given, Mapping) else []
     parts += [value for part in parts if isinstance(part, Mapping) for value in part.values()]
     if any(isinstance(value, torch.Tensor) for value in parts):
@@ -144,8 +144,8 @@ class _Examples(NamedTuple):
     def __str__(self) -> str:
         """Return the sizes in words: "1x3x224x224 and 1x128"."""
         values = (*self.positional, *self.named.values())
-        sizes = ["x".join(map(str, value if isinstance(value, _Shape) else value.shape)) for value in values
-                 if isinstance(value, _Shape) or hasattr(value, "shape")]  # fmt: skip
+        shapes = [value if isinstance(value, _Shape) else getattr(value, "shape", None) for value in values]
+        sizes = ["x".join(map(str, shape)) for shape in shapes if shape is not None]
         return " and ".join(size or "one number" for size in sizes) or "no shape"
 
 
@@ -154,7 +154,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _example(torch: Any, value: Any, place: str) -> Any:
-    """Return an input as it is given, whole numbers in brackets as a shape. Raises SpecError."""
+    """Return an input of a module unchanged, a list of whole numbers as a shape. Raises SpecError."""
     if value is None or isinstance(value, torch.Tensor | bool | int | float | str):
         return value
     if isinstance(value, Mapping):
@@ -199,12 +199,12 @@ def _traced(torch: Any, module: Any, examples: _Examples, where: str) -> Any:
     tensors = [*module.parameters(), *module.buffers()]
     device = tensors[0].device if tensors else torch.device("cpu")
     kinds = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-    own = next((tensor.dtype for tensor in tensors if tensor.dtype in kinds), torch.float32)
+    of_module = next((tensor.dtype for tensor in tensors if tensor.dtype in kinds), torch.float32)
     errors = list[Exception]()
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # its fused operator hides the linear layers
     try:
-        for dtype in (own, torch.int64):
+        for dtype in (of_module, torch.int64):
             positional, named = examples.made(torch, dtype, device)
             try:
                 with _alone():
@@ -311,15 +311,12 @@ def _onnx_model(torch: Any, program: Any, where: str) -> Any:
             for part in failed.groups() if failed else ():
                 target = getattr(target, part)
             if target is None or rules.get(target) is _opaque or len(rules) >= MOST_RULES:
-                reason = _first_line(_cause(error))
+                cause: BaseException = error
+                while cause.__cause__ is not None:
+                    cause = cause.__cause__
+                reason = _first_line(cause)
                 raise SpecError(where, f"torch.onnx cannot write it as ONNX ({reason})") from error
             rules[target] = _opaque
-
-
-def _cause(error: BaseException) -> BaseException:
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
 
 
 def _light_model(torch: Any, model: Any) -> Any:
@@ -421,20 +418,26 @@ def _recurrent(
     **rest: Any,
 ) -> Any:
     """Translate lstm, gru, rnn: layer after layer, each of one or two directions; gates as in PyTorch."""
-    onnx, ways, each = _onnx(), 1 + bidirectional, 4 if has_biases else 2
-    if input is None or len(params) != num_layers * ways * each:  # packed sequences, projected states
+    onnx, directions = _onnx(), 1 + bidirectional
+    per_direction = 4 if has_biases else 2
+    # Packed sequences have no input here, and projected states have more parameters.
+    if input is None or len(params) != num_layers * directions * per_direction:
         return _opaque(op, input=input, hx=hx, params=params, **rest)
     kind = op.name().partition("::")[2].split(".")[0].split("_")[0].upper()
     x = onnx.Transpose(input, perm=[1, 0, 2]) if batch_first else input
     starts, ends = hx if isinstance(hx, list) else [hx], list[Any]()
     for layer in range(num_layers):
-        own = params[layer * ways * each : (layer + 1) * ways * each]
-        stacks = [[onnx.Unsqueeze(matrix, [0]) for matrix in own[part::each]] for part in (0, 1)]
-        w, r = (onnx.Concat(*stack, axis=0) if ways > 1 else stack[0] for stack in stacks)
-        begins = [onnx.Slice(start, [layer * ways], [(layer + 1) * ways], [0]) for start in starts]
-        way = "bidirectional" if bidirectional else "forward"
-        hidden = own[1].shape[-1]
-        y, *last = getattr(onnx, kind)(x, w, r, None, None, *begins, direction=way, hidden_size=hidden)
+        of_layer = params[layer * directions * per_direction : (layer + 1) * directions * per_direction]
+        stacks = [
+            [onnx.Unsqueeze(matrix, [0]) for matrix in of_layer[part::per_direction]] for part in (0, 1)
+        ]
+        w, r = (onnx.Concat(*stack, axis=0) if directions > 1 else stack[0] for stack in stacks)
+        begins = [
+            onnx.Slice(start, [layer * directions], [(layer + 1) * directions], [0]) for start in starts
+        ]
+        direction = "bidirectional" if bidirectional else "forward"
+        hidden = of_layer[1].shape[-1]
+        y, *last = getattr(onnx, kind)(x, w, r, None, None, *begins, direction=direction, hidden_size=hidden)
         x = onnx.Reshape(onnx.Transpose(y, perm=[0, 2, 1, 3]), [0, 0, -1])
         ends.append(last)
     ended = [onnx.Concat(*states, axis=0) for states in zip(*ends, strict=True)]
@@ -442,7 +445,7 @@ def _recurrent(
 
 
 def _scales(op: Any, input: Any, **_rest: Any) -> Any:  # noqa: A002, ARG001
-    """Return the scale and zero point of the values themselves."""
+    """Translate choose_qparams: scale and zero point from the range of the values."""
     return list(_onnx().DynamicQuantizeLinear(input)[1:])
 
 

@@ -75,9 +75,9 @@ def chosen_in(step: OnnxOperator, out: Tensor) -> Chosen | None:
     sources = step.values if step.op == "Concat" else step.values[:1]
     known = [value.chosen for value in sources if isinstance(value, Tensor) and value.chosen]
     if step.op.startswith("Reduce"):
-        known = [each for each in known if each.kind == "matrix" and _is_matrix(out.dims)]
+        known = [weights for weights in known if weights.kind == "matrix" and _is_matrix(out.dims)]
     elif step.op not in _MOVES:
-        known = [each for each in known if each.kind != "changed" and step.op in _FUNCTIONS]
+        known = [weights for weights in known if weights.kind != "changed" and step.op in _FUNCTIONS]
     joined = _joined(known)
     if joined is None or joined.row is None or not isinstance(first, Tensor):
         return joined
@@ -86,10 +86,10 @@ def chosen_in(step: OnnxOperator, out: Tensor) -> Chosen | None:
 
 
 def leave_out_chosen(step: OnnxOperator, results: Sequence[Value], *, is_known: bool) -> None:
-    """Note the weights that a product takes from operands that depend on data: they are not on arrays.
+    """Record the weights in operands of a product that depend on data: they are not on arrays.
 
-    Weights that values of their size were added to count where two computed tensors are multiplied of which
-    one has them: else they are data with positions. is_known: False of an operator without a rule.
+    A stored tensor that was added to data counts as weights only in a product of two computed tensors; else
+    it is taken as an encoding of positions. is_known: False for an operator without a rule.
     """
     if not any(isinstance(value, Tensor) and value.chosen for value in step.values):
         return
@@ -99,24 +99,28 @@ def leave_out_chosen(step: OnnxOperator, results: Sequence[Value], *, is_known: 
     known = [
         (at, x.chosen) for at, x in operands if isinstance(x, Tensor) and x.chosen and _is_matrix(x.dims)
     ]
-    added = Counter(item for _, each in known if each.kind == "changed" for item in each.stored)
+    added = Counter(item for _, weights in known if weights.kind == "changed" for item in weights.stored)
     nodes = [value.node for value in results if isinstance(value, Tensor)]
     few_bits = 8 // step.integer("bits", 4) if step.op in ("MatMulNBits", "MatMulBnb4") else 1
-    for at, each in known:
+    for at, weights in known:
         is_weight = at in kernels if kernels else is_dynamic
-        for name, count in sorted(each.stored):
-            if each.kind == "matrix" or (each.kind == "changed" and is_weight and added[name, count] == 1):
+        for name, count in sorted(weights.stored):
+            if weights.kind == "matrix" or (
+                weights.kind == "changed" and is_weight and added[name, count] == 1
+            ):
                 what = f"{step.label} by {name[:60]}, chosen or changed at run time"
                 step.builder.leave_out(nodes, what, count * few_bits, 0, stored=name, advice=EXPERTS)
 
 
 def filtered(graph: Graph, names: Iterable[str]) -> str:
-    """Return why tensors whose length data decides cannot be expressed: the stored weights that work on them.
+    """Return the reason why tensors whose length data decides cannot be expressed.
 
-    names: the tensors.
+    It names the stored weights that work on them. names: the tensors.
     """
     reached, found = set(names), dict[str, int]()
-    sizes = {each.name: math.prod(each.dims) for each in graph.proto.initializer if len(each.dims) > 1}
+    sizes = {
+        tensor.name: math.prod(tensor.dims) for tensor in graph.proto.initializer if len(tensor.dims) > 1
+    }
     made_of = {name: node.input for node in graph.nodes for name in node.output if name not in graph.computed}
     for node in graph.nodes:
         if reached.isdisjoint(node.input):
@@ -148,7 +152,10 @@ def _is_matrix(dims: Sequence[int]) -> bool:
 
 
 def _joined(parts: Sequence[Chosen]) -> Chosen | None:
-    """Return the weights of all parts, of the strongest kind; rows count where there is no other."""
+    """Return the weights of all parts as one, of the strongest kind: matrix, changed, row.
+
+    Rows of tables count only if all parts are rows.
+    """
     for kind in ("matrix", "changed", "row"):
         alike = [part for part in parts if part.kind == kind]
         if alike:
@@ -158,7 +165,7 @@ def _joined(parts: Sequence[Chosen]) -> Chosen | None:
 
 
 def _looked_up(step: OnnxOperator, table: Value, out: Dims) -> Chosen | None:
-    """Return what is read of a table: rows, where an index keeps one axis of it, else a matrix."""
+    """Return the weights that are read from a table: rows if one axis of it is kept, else a matrix."""
     dims = table.dims or ()
     stored = (
         table.stored if isinstance(table, Constant) else table.chosen.stored if table.chosen else frozenset()
@@ -195,24 +202,26 @@ def _combined(step: OnnxOperator, out: Dims) -> Chosen | None:
     data = data if step.op not in _QUANTISERS else []
     parts = list[Chosen]()
     for value in branches:
-        own = value.chosen if isinstance(value, Tensor) else None
+        weights = value.chosen if isinstance(value, Tensor) else None
         if isinstance(value, Constant) and value.stored and _is_matrix(value.dims or ()):
-            own = Chosen(stored=value.stored, kind="matrix")
-        if own is None:
+            weights = Chosen(stored=value.stored, kind="matrix")
+        if weights is None:
             continue
         over = [x for x in data if x is not value and _covers(x.dims, value.dims or ())]
-        if own.row is not None:
-            row = replace(own.row, axis=own.row.axis + len(out) - len(value.dims or ()))
-            parts += [] if any(x.chosen is None for x in over) else [replace(own, row=row)]
+        if weights.row is not None:
+            row = replace(weights.row, axis=weights.row.axis + len(out) - len(value.dims or ()))
+            parts += [] if any(x.chosen is None for x in over) else [replace(weights, row=row)]
         elif step.op in _ADDITIONS:
             is_table = any(x.chosen is not None and x.chosen.kind == "row" for x in over)
             is_bias = any(math.prod(x.dims) > math.prod(value.dims or ()) for x in over)
-            is_left = is_table or (is_bias and not (isinstance(value, Tensor) and own.kind == "matrix"))
-            parts += [] if is_left else [replace(own, kind="changed") if data else own]
+            is_left = is_table or (is_bias and not (isinstance(value, Tensor) and weights.kind == "matrix"))
+            parts += [] if is_left else [replace(weights, kind="changed") if data else weights]
         elif step.op in PRODUCTS:
-            parts += [] if any(_has_pixels(x, value.dims or ()) for x in over) else [own]
+            # Where the grid of data lies along an axis of a matrix, the product scales pixels: no weights.
+            sides = (zip(x.layout[::-1], (value.dims or ())[::-1], strict=False) for x in over)
+            parts += [] if any(role and size > 1 for side in sides for role, size in side) else [weights]
         else:
-            parts.append(replace(own, kind="changed") if over else own)
+            parts.append(replace(weights, kind="changed") if over else weights)
     return _joined(parts)
 
 
@@ -221,12 +230,6 @@ def _covers(dims: Dims, other: Dims) -> bool:
     return len(dims) >= len(other) and all(
         have == want for have, want in zip(dims[::-1], other[::-1], strict=False) if want > 1
     )
-
-
-def _has_pixels(x: Tensor, other: Dims) -> bool:
-    """Return True if the grid of data lies along an axis of the other operand."""
-    axes = zip(x.layout[::-1], other[::-1], strict=False)
-    return any(role and size > 1 for role, size in axes)
 
 
 def _row_after(step: OnnxOperator, row: RowPlace, before: Dims, after: Dims) -> RowPlace | None:

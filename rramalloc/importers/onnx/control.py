@@ -45,15 +45,10 @@ def check_decided(graph: Graph, computed: Collection[str]) -> None:
     computed: tensors whose values depend on inputs of the graph, not only on the shapes of these.
     """
     for node in graph.nodes:
-        for name in _deciding(node):
+        deciding = {"If": 1, "Loop": 2}.get(node.op_type, 0) if node.domain in ("", "ai.onnx") else 0
+        for name in filter(None, node.input[:deciding]):
             if name in computed and name not in graph.decisions:
                 raise UnsupportedError(place_of(graph.where, node), _reason(graph, node.op_type, name))
-
-
-def _deciding(node: Any) -> Sequence[str]:
-    """Return the tensors that decide what an operator runs."""
-    places = {"If": 1, "Loop": 2}.get(node.op_type, 0) if node.domain in ("", "ai.onnx") else 0
-    return [name for name in node.input[:places] if name]
 
 
 def branch_of(step: OnnxOperator, graph: Graph) -> Any:
@@ -84,17 +79,20 @@ def _body(step: OnnxOperator, name: str, outputs: int, inputs: int = 0) -> Any:
 
 
 def _reason(graph: Graph, op: str, name: str) -> str:
-    """Return why control flow cannot be expressed: the inputs that decide it, and what helps."""
+    """Return the reason why control flow cannot be expressed: the inputs that decide it, and a remedy."""
     what = "which branch runs" if op == "If" else "how often it runs"
     named, examples = _deciding_inputs(graph, name)
     shown = ", ".join(brief(info.name) for info in named[:_MOST_NAMED])
     shown += f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
     inputs = "inputs" if len(named) > 1 else "input"
     who = f"{inputs} {shown}" if named else "values that cannot be computed without running the model"
-    small = [info for info in named if _is_single(info)]
+    kinds = [info.type.tensor_type for info in named]
+    are_single = all(
+        kind.HasField("shape") and all(axis.dim_value == 1 for axis in kind.shape.dim) for kind in kinds
+    )
     if not graph.has_options:
         help_ = "export the wanted branch as a model of its own, or the loop unrolled"
-    elif named and len(small) == len(named):
+    elif named and are_single:
         options = " ".join(f"--input-value {info.name}={examples[info.name]}" for info in named)
         help_ = f"say what it is, for example {options} (input_values in Python)"
     elif op == "If":
@@ -102,12 +100,6 @@ def _reason(graph: Graph, op: str, name: str) -> str:
     else:
         help_ = "export the model with a fixed number of rounds, or with the loop unrolled"
     return f"control flow: {what} is decided by {who}, not by shapes and constants: {help_}"
-
-
-def _is_single(info: Any) -> bool:
-    """Return True for an input of one element."""
-    kind = info.type.tensor_type
-    return kind.HasField("shape") and all(axis.dim_value == 1 for axis in kind.shape.dim)
 
 
 def _deciding_inputs(graph: Graph, name: str) -> tuple[list[Any], dict[str, str]]:
@@ -127,19 +119,21 @@ def _deciding_inputs(graph: Graph, name: str) -> tuple[list[Any], dict[str, str]
             node = producers[current]
             if node.op_type in _COMPARISONS:
                 compared += [_number(name, stored, producers) for name in node.input]
-            fresh = [each for each in read_by(node) if each and each not in seen]
+            fresh = [tensor for tensor in read_by(node) if tensor and tensor not in seen]
             seen.update(fresh)
             pending += fresh
     number = next(filter(None, compared), "1")
     is_flag = {info.name: info.type.tensor_type.elem_type == onnx.TensorProto.BOOL for info in found}
-    return found, {each: "true" if flag else number for each, flag in is_flag.items()}
+    return found, {tensor: "true" if flag else number for tensor, flag in is_flag.items()}
 
 
 def _number(name: str, stored: Mapping[str, Any], producers: Mapping[str, Any]) -> str:
     """Return the number that a constant of one element holds, "" of any other tensor."""
     proto = stored.get(name)
     if proto is None and name in producers and producers[name].op_type == "Constant":
-        proto = next((each.t for each in producers[name].attribute if each.HasField("t")), None)
+        proto = next(
+            (attribute.t for attribute in producers[name].attribute if attribute.HasField("t")), None
+        )
     if proto is None or math.prod(proto.dims) != 1:
         return ""
     known = constant_of(proto, "").array
@@ -148,7 +142,7 @@ def _number(name: str, stored: Mapping[str, Any], producers: Mapping[str, Any]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """What an operator that repeats its body makes: final states, the outputs of all rounds together."""
+    """Results of a Loop or Scan: final states, outputs collected over all rounds, and the work of these."""
 
     states: Sequence[Value]
     collected: Sequence[Value]
@@ -156,7 +150,7 @@ class Rounds:
 
 
 def repeated(step: OnnxOperator, graph: Graph, run: Body, read: Sequence[Value]) -> list[Value]:
-    """Return the outputs of Loop or Scan: of a body that is run on data, barriers.
+    """Return the outputs of Loop or Scan, as barriers where its body runs on data.
 
     run: visits the body; read: tensors that the operator and its body read. Raises SpecError,
     UnsupportedError.
@@ -182,7 +176,7 @@ def repeated(step: OnnxOperator, graph: Graph, run: Body, read: Sequence[Value])
 
 
 def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
-    """Follow a Loop: round after round if it is short, else one round that stands for all of them."""
+    """Follow a Loop: every round if it is short, else one round that stands for all."""
     states = [step.need(index) for index in range(2, len(step.values))]
     count = len(states)
     collects = len(step.proto.output) - count
@@ -193,7 +187,7 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
         raise step.unsupported(_reason(graph, step.op, step.proto.input[1]))
     size = _ROUND + sum(1 for _ in all_nodes(body.node))
     if going and most is not None and most * size > MAX_FOLLOWED:
-        return _alike(step, run, body, states, most)
+        return _one_for_all(step, run, body, states, most)
     begun, before = states, step.builder.rounds_left[0]
     parts: list[list[Value]] = [[] for _ in range(collects)]
     work, turn = LoopWork(), 0
@@ -214,7 +208,7 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
         turn += 1
         size = (before - step.builder.rounds_left[0]) // turn  # with the rounds of loops in it
         if going and most is not None and most * size > MAX_FOLLOWED:
-            return _alike(step, run, body, begun, most)
+            return _one_for_all(step, run, body, begun, most)
     return Rounds(states=states, collected=[_stacked(step, part) for part in parts], work=work)
 
 
@@ -243,7 +237,7 @@ def _most_rounds(step: OnnxOperator, graph: Graph) -> int | None:
     return int(array.reshape(-1)[0])
 
 
-def _alike(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
+def _one_for_all(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
     """Follow one round of many that are alike: it goes on whatever its number, and keeps every shape."""
     made: list[Value] = []
     with contextlib.suppress(RramallocError):

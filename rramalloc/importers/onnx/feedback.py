@@ -1,4 +1,4 @@
-"""Whether a network feeds back: its next input needs this one's output, as in a decoder."""
+"""Feedback: an ONNX model whose next input needs this input's output, as in a decoder."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _WHOLE = (onnx.TensorProto.INT64, onnx.TensorProto.INT32)
 
 
 def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims]) -> Feedback:
-    """Return how the inputs of a model follow from its outputs, as far as shapes tell.
+    """Return how the inputs of a model follow from its outputs, as far as shapes show.
 
-    data, outputs: shapes with batch. A decoder reads one token and caches that all come back longer, and says
-    which token is next. Source: docs/sources/model.md 8.
+    A decoder reads one token and caches, returns every cache longer, and has an output with a value for each
+    token. data, outputs: shapes with batch. Source: docs/sources/model.md 8.
     """
     left = list(outputs)
     kinds = {info.name: info.type.tensor_type.elem_type for info in graph.proto.input}
@@ -25,7 +25,7 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
     grown, others = 0, [dims for name, dims in data.items() if name not in tokens[:1]]
     same = 0
     for dims in others:
-        longer = next((out for out in left if _is_grown(dims, out)), None)
+        longer = next((out for out in left if _is_longer(out, dims)), None)
         equal = next((out for out in left if out == dims), None)
         if longer is not None:
             grown += 1
@@ -40,16 +40,14 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
     return "caches" if grown or (same and is_beside) else "none"
 
 
-def _is_grown(before: Dims, after: Dims) -> bool:
-    """Return whether shapes are equal but for one axis, which has grown."""
-    if len(before) != len(after):
-        return False
-    changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
-    return len(changed) == 1 and changed[0][0] < changed[0][1]
+def _is_longer(after: Dims, before: Dims) -> bool:
+    """Return True if shapes differ in one axis alone, which is longer in `after`."""
+    changed = [new > old for old, new in zip(before, after, strict=False) if old != new]
+    return len(before) == len(after) and changed == [True]
 
 
 def _says_tokens(graph: Graph, tokens: str, outputs: Sequence[Dims]) -> bool:
-    """Return whether an output has as many values as there are tokens that are looked up."""
+    """Return True if an output has as many values as the table has rows in which tokens are looked up."""
     rows = {proto.name: proto.dims[0] for proto in graph.proto.initializer if len(proto.dims) == 2}
     looked_up = {
         rows[node.input[0]]

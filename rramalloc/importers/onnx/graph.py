@@ -35,9 +35,8 @@ _QUANTISER = re.compile(
 )
 """Quantisers of other domains (TensorRT, Vitis AI, Quark, ONNX Runtime) that compute what ONNX's own do."""
 MAX_GRAPH_NODES = 200_000  # operators of a graph
-_UNFOLDED, _UNFOLDED_EACH = 4096, 32
-"""Operators that functions and loops may unfold to: some, and for each in the file as many as the longest
-function has that torch.onnx writes for an operator."""
+_UNFOLDED = 4096  # operators that functions and loops of a small file may unfold to
+_UNFOLDED_EACH = 32  # operators more for each in the file: the longest function that torch.onnx writes has 32
 _MOST_UNFOLDED_BYTES = 2**28
 _LONGEST_NAME = 992  # letters; the rest of the 1,000 of a name is for the number that makes it unique
 _LONGEST_NOTE = 10_000  # letters of a node's metadata; a longer one is no name of a module
@@ -152,8 +151,8 @@ def part_of(
     outputs = tuple(info.name for info in body.output)
     stored = {tensor.name for tensor in body.initializer} | {info.name for info in body.input}
     read = {name for node in body.node for name in read_by(node, graph.decisions)}.union(outputs)
-    own = {name for node in body.node for name in node.output}
-    around = {name for name in read - own if name in known}
+    inner = {name for node in body.node for name in node.output}
+    around = {name for name in read - inner if name in known}
     nodes = _ordered(body.node, around | stored, outputs, graph.where, graph.decisions)
     data = _computed(nodes, {name for name in around if computed(name)})
     names = _names(nodes, data, is_taken, graph.naming)
@@ -175,7 +174,7 @@ def _uses(nodes: Sequence[Any], outputs: Sequence[str], decisions: Mapping[str, 
 def _decisions(
     proto: Any, inputs: Collection[str], given: Mapping[str, object], where: str
 ) -> Mapping[str, bool]:
-    """Return the values given of conditions of branches, and of inputs of one element, which may be some.
+    """Return the given truth values of conditions of branches; inputs of one element may be conditions.
 
     Raises SpecError for a name that is neither a condition nor an input, and for a condition whose value is
     no truth value.
@@ -236,7 +235,7 @@ def inlined(model: Any, where: str) -> Any:
 
 
 def most_unfolded(stated: int) -> int:
-    """Return how many operators a file may unfold to that states this many."""
+    """Return the limit of operators that a file with `stated` operators may unfold to."""
     return _UNFOLDED + _UNFOLDED_EACH * stated
 
 
@@ -344,23 +343,23 @@ def _ordered(
 
 
 def _of_onnx(node: Any) -> Any:
-    """Return a quantiser of another domain as ONNX's own, which it is but for its element types."""
+    """Return a quantiser of another domain as the ONNX operator, from which only element types differ."""
     match = _QUANTISER.fullmatch(node.op_type)
     if match is None or node.domain in ("", "ai.onnx"):
         return node
-    own = onnx.NodeProto()
-    own.CopyFrom(node)
-    own.op_type, own.domain = match["op"], ""
+    plain = onnx.NodeProto()
+    plain.CopyFrom(node)
+    plain.op_type, plain.domain = match["op"], ""
     if match["kind"] and match["op"] == "QuantizeLinear" and len(node.input) < 3:
         kind = {"INT8": "INT8", "INT4": "INT4", "FP8": "FLOAT8E4M3FN", "FP4": "FLOAT4E2M1"}[match["kind"]]
-        own.attribute.append(onnx.helper.make_attribute("output_dtype", getattr(onnx.TensorProto, kind)))
-    return own
+        plain.attribute.append(onnx.helper.make_attribute("output_dtype", getattr(onnx.TensorProto, kind)))
+    return plain
 
 
 def read_by(node: Any, decisions: Mapping[str, bool] = _NONE) -> list[str]:
-    """Return the tensors that a node reads, in the branches of an If too.
+    """Return the tensors that a node reads, also in the branches of an If, but for one that does not run.
 
-    decisions: values of conditions, where known; the branch that does not run reads nothing.
+    decisions: values of conditions, where known.
     """
     names = list(node.input)
     known = decisions.get(node.input[0]) if node.op_type == "If" and node.input else None
@@ -369,10 +368,10 @@ def read_by(node: Any, decisions: Mapping[str, bool] = _NONE) -> list[str]:
         if not attribute.HasField("g") or attribute.name == idle:
             continue
         branch = attribute.g
-        own = {item.name for item in (*branch.initializer, *branch.input)}
-        own = own.union(*[inner.output for inner in branch.node])
+        inside = {item.name for item in (*branch.initializer, *branch.input)}
+        inside = inside.union(*[inner.output for inner in branch.node])
         read = [name for inner in branch.node for name in read_by(inner, decisions)]
-        names += [name for name in (*read, *[info.name for info in branch.output]) if name not in own]
+        names += [name for name in (*read, *[info.name for info in branch.output]) if name not in inside]
     return names
 
 
@@ -408,12 +407,12 @@ def _names(
     stems, claims = [], list[int]()
     for node in nodes:
         layer = _weight_module(node, {}) if names == "module" else ""
-        own = layer or (_module(node) if names == "module" else "")
+        module = layer or (_module(node) if names == "module" else "")
         if names == "module" and not layer:
             quantised = _weight_module(node, made_of)
-            layer = quantised if not own or own.startswith(f"{quantised}.") else ""
-        own = layer or own or (node.name if counts[node.name] == 1 else "")
-        stem = own or next((name for name in node.output if name), "") or node.op_type
+            layer = quantised if not module or module.startswith(f"{quantised}.") else ""
+        module = layer or module or (node.name if counts[node.name] == 1 else "")
+        stem = module or next((name for name in node.output if name), "") or node.op_type
         stems.append(stem[:_LONGEST_NAME] or "node")
         works = any(name in computed for name in node.output)
         claims.append(0 if layer else 3 if not works else 2 if node.op_type in _REARRANGE else 1)
@@ -446,10 +445,9 @@ def _weight_module(node: Any, made_of: Mapping[str, str]) -> str:
 
 
 def _module(node: Any) -> str:
-    """Return the path of a node's module, with the operator in a module of several: as PyTorch's exporter
-    notes them.
+    """Return the path of a node's module from the metadata of PyTorch's exporter, "" if there is none.
 
-    Its metadata list the modules from the outside in, and at last the operator.
+    They list the modules from the outside in, and last the operator, which is added in a module of several.
     """
     if not node.metadata_props:
         return ""

@@ -315,7 +315,7 @@ class Visitor:
         values.update(zip(proto.output, made, strict=True))
 
     def _outputs(self, step: OnnxOperator) -> list[Value]:
-        """Return the outputs of an operator. Raises UnsupportedError for one that data gives its length."""
+        """Return the outputs of an operator. Raises UnsupportedError if data decides the length of one."""
         try:
             return _outputs(step, self.declared)
         except UnsupportedError:
@@ -325,7 +325,7 @@ class Visitor:
             raise step.unsupported(f"how many values it yields is decided by data: {reason}") from None
 
     def _follow(self, step: OnnxOperator) -> None:
-        """Keep how far computed places lie behind each other: what slices of a stored table keep."""
+        """Keep how far computed places lie behind each other: the length of slices of a stored table."""
         first, second = step.value(0), step.value(1)
         name, shift = step.proto.input[0] if step.proto.input else "", 0
         if step.op in ("Add", "Sub"):
@@ -363,7 +363,7 @@ class Visitor:
         builder.shapes = ChainMap({}, self.builder.shapes)
         builder.room = self.builder.room
         builder.rounds_left = self.builder.rounds_left
-        own: dict[str, Value] = {}
+        inputs: dict[str, Value] = {}
         for info, value in zip(body.input, given, strict=True):
             if isinstance(value, Tensor):
                 layout = default_nchw_layout(value.dims)
@@ -372,8 +372,10 @@ class Visitor:
                 value = replace(tensor(node, value.dims, layout), bits=value.bits, chosen=value.chosen)
             elif not value.origin:
                 value = replace(value, origin=info.name)
-            own[info.name] = value
-        made = replace(self, builder=builder, axes=None).visit_part(step.place, body, ChainMap(own, values))
+            inputs[info.name] = value
+        made = replace(self, builder=builder, axes=None).visit_part(
+            step.place, body, ChainMap(inputs, values)
+        )
         self.builder.room = builder.room
         return made, builder.work()
 
@@ -424,10 +426,10 @@ def _with_unread(step: OnnxOperator, results: Sequence[Value], before: int) -> S
     if not read:
         return results
     for x in [x for name, x in inputs.items() if name not in read]:
-        whole = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
+        waited = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
         waiting: dict[str, str] = {}
         for y in dict.fromkeys(value.node for value in results if isinstance(value, Tensor)):
-            one = step.emit("select", [whole], "all", channels=step.builder.shapes[y].channels)
+            one = step.emit("select", [waited], "all", channels=step.builder.shapes[y].channels)
             waiting[y] = step.emit("add", [y, one], "waiting")
         if x.shape.pixels > 1:
             step.builder.approximate(list(waiting.values()), step.label, f"waits for all of {x.node[:60]!r}")

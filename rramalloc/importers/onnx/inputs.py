@@ -156,7 +156,8 @@ def resolved_inputs(
     }
     infos = [info for info in graph.proto.input if info.name not in stored and info.name not in known]
     declared = {info.name: _axes(info, graph.where) for info in infos if info.name in graph.uses}
-    free = _free(graph)
+    reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(values_read(node)))
+    free = {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
     weights = _weights(graph, {n: () if n in given else axes for n, axes in declared.items()}, free)
     matrices, note = [name for name in weights if _is_matrix(declared[name])], ""
     if weights and _stores_weights(graph.nodes, ChainMap(_stored_matrices(graph.proto))):
@@ -180,8 +181,8 @@ def resolved_inputs(
             shapes[name] = tuple(int(size) for size in given[name])
             continue
         if axes is None or not _is_fixed(axes[1:]):
-            rest = {n: each for n, each in data.items() if n not in given}
-            asked = {n: each for n, each in rest.items() if each is None or not _is_fixed(each[1:])}
+            rest = {n: axes for n, axes in data.items() if n not in given}
+            asked = {n: axes for n, axes in rest.items() if axes is None or not _is_fixed(axes[1:])}
             raise _open(asked, graph.where, f" (inputs: {_listed(data)})")
         shapes[name] = tuple(size if isinstance(size, int) else TRIAL for size in axes)
         if axes and isinstance(axes[0], str):
@@ -330,7 +331,8 @@ def _weights(
     They stand where an operator takes weights, or computed values are multiplied with them, or look them up,
     and they have no batch: the first axis is longer than 1, and another input is likelier to be the data.
     A vector that is combined with computed values counts as a bias or scale, unless it has a batch, as masks
-    of tokens do; whole numbers of 64 bits and truth values are data. free: see `_free`.
+    of tokens do; whole numbers of 64 bits and truth values are data. free: tensors that some operator reads
+    where it may take data.
     """
     fixed = {n: [int(axis) for axis in axes] for n, axes in declared.items() if axes and _is_fixed(axes)}
     rest = [name for name in declared if name not in fixed or name in free]
@@ -350,20 +352,20 @@ def _weights(
         sources = [made.get(name, frozenset()) for name in values_read(node)]
         moves = op in _MOVES
         partners = list(range(len(sources)))
-        for at, own in reversed(list(enumerate(sources))):
+        for at, source in reversed(list(enumerate(sources))):
             meets = not moves and _meets_data(partners, at, sources, weights)
             moves |= op in _COMBINED and not meets
-            if not own or (moves and at not in held):
+            if not source or (moves and at not in held):
                 continue
             kinds = matrices if at in _FACTORS.get(op, ()) else vectors if op in _COMBINED else set[str]()
-            if at in held or (meets and own - weights <= kinds):
-                weights |= own & static.keys()
-                data |= own - static.keys()
+            if at in held or (meets and source - weights <= kinds):
+                weights |= source & static.keys()
+                data |= source - static.keys()
             else:
-                data |= own
+                data |= source
         kept = [source for at, source in enumerate(sources) if at not in held]
-        whole = None if None in kept else frozenset().union(*[source for source in kept if source])
-        made.update(dict.fromkeys(node.output, whole if moves or not whole or whole <= weights else None))
+        union = None if None in kept else frozenset().union(*[source for source in kept if source])
+        made.update(dict.fromkeys(node.output, union if moves or not union or union <= weights else None))
     return [name for name in declared if name in weights - data]
 
 
@@ -412,7 +414,10 @@ def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> b
                     return True
         sources = [known.get(name) for name in node.input if name]
         if node.op_type == "Constant":
-            values = [each.t if each.HasField("t") else each.sparse_tensor for each in node.attribute]
+            values = [
+                attribute.t if attribute.HasField("t") else attribute.sparse_tensor
+                for attribute in node.attribute
+            ]
             sources = [any(_is_matrix(value.dims) for value in values)]
         if None not in sources:
             known.update(dict.fromkeys(node.output, any(sources)))
@@ -423,12 +428,6 @@ def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> b
         if any(read.get(at) is not None for at in kernels) or any(read.get(at) for at in matrices):
             return True
     return False
-
-
-def _free(graph: Graph) -> set[str]:
-    """Return the tensors that some operator reads where it may take data."""
-    reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(values_read(node)))
-    return {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
 
 
 def _held(node: Any) -> tuple[int, ...]:
@@ -541,27 +540,27 @@ _ALONG |= {"TopK": -1, "Gather": 0, "GatherElements": 0}
 _REGROUPED = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 
-class Place(NamedTuple):
-    """Where a first axis lies in a tensor: in this axis, behind `outer` places of what was merged into it."""
+class AxisPlace(NamedTuple):
+    """Position of an input's first axis in a tensor: within this axis, inside `outer` merged elements."""
 
     axis: int
     outer: int = 1
 
 
 class AllDecidedError(Exception):
-    """Every input has a verdict, and no place of a fixed batch has to be found."""
+    """Raised once every input has a verdict and no fixed batch is left to be followed."""
 
 
 class FirstAxes:
     """Positions of the first axes of inputs in every tensor: does the model treat them as a batch?
 
-    A batch is kept apart from everything else: a convolution, a pooling, an attention or a product of
-    computed stacks of matrices has it in front. An axis along which values are mixed, picked or told apart is
-    none. A batch whose length the file fixes is followed to the end, as targets of Reshape may hold it at any
-    place.
+    Operators compute a batch element by element: a convolution, a pooling, an attention or a product of
+    computed stacks of matrices has it in front. An axis along which an operator mixes, picks or distinguishes
+    values is no batch. A batch whose length the file fixes is followed to the end, as targets of Reshape may
+    hold it at any place.
 
     lengths: of the first axes, by input; opened: inputs whose first axis has no length in the file; verdicts:
-    whether it is a batch, for inputs where that shows; stored: tensors with values in the file.
+    True for a batch, of inputs for which an operator decides it; stored: tensors with values in the file.
     """
 
     def __init__(self, lengths: Mapping[str, int], opened: Collection[str], stored: Collection[str]) -> None:
@@ -569,7 +568,7 @@ class FirstAxes:
         self.pending = set(lengths)
         self._lengths = dict(lengths)
         self._opened = opened
-        self._at: dict[str, dict[str, Place]] = {name: {name: Place(0)} for name in lengths}
+        self._at: dict[str, dict[str, AxisPlace]] = {name: {name: AxisPlace(0)} for name in lengths}
         self._stored = stored
 
     def judge(self, step: OnnxOperator) -> None:
@@ -602,7 +601,7 @@ class FirstAxes:
                 elif there is not None and source in self.pending:
                     self._decide(source, False)
 
-    def _tracked(self, step: OnnxOperator) -> list[tuple[int, str, Place]]:
+    def _tracked(self, step: OnnxOperator) -> list[tuple[int, str, AxisPlace]]:
         return [
             (index, source, place)
             for index, name in enumerate(step.proto.input)
@@ -639,7 +638,11 @@ class FirstAxes:
         if op == "RoiAlign":
             return False
         if op == "Scan":
-            return False if place == _scanned_axis(step, index) else None
+            scanned = step.integer("num_scan_inputs", 0)
+            along = step.integers("scan_input_axes") or (0,) * scanned
+            number = index - len(step.values) + scanned  # negative for a state, which is taken whole
+            is_scanned = 0 <= number < len(along) and place == step.axis(along[number], rank)
+            return False if is_scanned else None
         if op == "CumSum":
             given = step.known_integers(1, "axis")
             return False if given and place == step.axis(given[0], rank) else None
@@ -666,23 +669,15 @@ class FirstAxes:
         if op.startswith("Reduce"):
             axes = step.axes_of(rank)
             return False if axes is None or place in axes else None
-        return self._told_apart(step, rank - place) if op in SUMS or op in PRODUCTS else None
+        return self._differs_by_place(step, rank - place) if op in SUMS or op in PRODUCTS else None
 
-    def _told_apart(self, step: OnnxOperator, behind: int) -> bool | None:
-        """Return False, not a batch, if a stored operand has different values for each place, else None."""
+    def _differs_by_place(self, step: OnnxOperator, behind: int) -> bool | None:
+        """Return False, no batch, if a stored operand has several values along this axis from the end."""
         for name, value in zip(step.proto.input, step.values, strict=True):
             dims = value.dims if isinstance(value, Constant) and name in self._stored else None
             if dims and behind <= len(dims) and dims[-behind] > 1:
                 return False
         return None
-
-
-def _scanned_axis(step: OnnxOperator, index: int) -> int | None:
-    """Return the axis along which Scan takes an input apart, None of one that it takes whole."""
-    scanned = step.integer("num_scan_inputs", 0)
-    axes = step.integers("scan_input_axes") or (0,) * scanned
-    number = index - len(step.values) + scanned
-    return step.axis(axes[number], len(step.dims(index))) if 0 <= number < len(axes) else None
 
 
 def _of_equation(step: OnnxOperator, index: int, place: int) -> bool | None:
@@ -698,26 +693,26 @@ def _of_equation(step: OnnxOperator, index: int, place: int) -> bool | None:
     return True if any(isinstance(value, Tensor) for value in others) else None
 
 
-def _holds(dims: Dims, place: Place, length: int) -> bool:
+def _holds(dims: Dims, place: AxisPlace, length: int) -> bool:
     """Return True if a tensor of these dims may hold a whole first axis of this length there."""
     return 0 <= place.axis < len(dims) and dims[place.axis] % (place.outer * length) == 0
 
 
-def _carried(step: OnnxOperator, index: int, place: Place, length: int, out: Dims) -> Place | None:
-    """Return the place in a result of these dims of a first axis, axis -1 if it was cut, None if unknown.
+def _carried(step: OnnxOperator, index: int, place: AxisPlace, length: int, out: Dims) -> AxisPlace | None:
+    """Return the place of a first axis in a result with dims `out`: axis -1 if it was cut, None if unknown.
 
     length: of the first axis.
     """
     if step.op not in _REGROUPED:
         axis = _carried_axis(step, index, place.axis, out)
-        return None if axis is None else Place(axis, place.outer)
+        return None if axis is None else AxisPlace(axis, place.outer)
     # axes are merged and split, the order of the elements stays
     outer = math.prod(step.dims(index)[: place.axis]) * place.outer
     for axis in range(len(out)):
         before = math.prod(out[:axis])
-        if before and outer % before == 0 and _holds(out, Place(axis, outer // before), length):
-            return Place(axis, outer // before)
-    return Place(-1)
+        if before and outer % before == 0 and _holds(out, AxisPlace(axis, outer // before), length):
+            return AxisPlace(axis, outer // before)
+    return AxisPlace(-1)
 
 
 def _carried_axis(step: OnnxOperator, index: int, place: int, out: Dims) -> int | None:

@@ -65,8 +65,7 @@ _FAILURES = (
 
 
 def evaluate_constants(step: OnnxOperator) -> Sequence[Constant]:
-    """Return the outputs of an operator on constants: values where they are few and may matter for shapes,
-    else only shapes.
+    """Return the outputs of an operator on constants, with values if they are few and may decide shapes.
 
     Raises SpecError, NetworkError.
     """
@@ -84,13 +83,13 @@ def evaluate_constants(step: OnnxOperator) -> Sequence[Constant]:
 
 
 def _kept(step: OnnxOperator, made: Constant) -> Constant:
-    """Return the constant, without its values where no room is left for them."""
+    """Return the constant, without its values if all constants together would exceed MAX_FOLDED_TOTAL."""
     is_kept = made.array is not None and step.builder.keeps_constant(made.array)
     return replace(made, array=made.array if is_kept else None)
 
 
 def _stated(step: OnnxOperator) -> Constant:
-    """Return what an operator Constant states."""
+    """Return the tensor of an operator Constant."""
     for given in step.proto.attribute:
         if given.name == "value":
             return constant_of(step.attribute("value", onnx.AttributeProto.TENSOR), step.place)
@@ -99,12 +98,9 @@ def _stated(step: OnnxOperator) -> Constant:
         if given.name in ("value_int", "value_ints", "value_float", "value_floats"):
             scalar = given.i if given.name == "value_int" else given.f
             listed = [*given.ints, *given.floats] if given.name.endswith("s") else scalar
-            return _array(np.array(listed, np.int64 if "int" in given.name else np.float32))
+            values = np.array(listed, np.int64 if "int" in given.name else np.float32)
+            return Constant(dims=values.shape, array=values)
     return Constant(dims=())
-
-
-def _array(values: Array) -> Constant:
-    return Constant(dims=values.shape, array=values)
 
 
 def _range_of(step: OnnxOperator, arrays: Sequence[Array]) -> list[Dims | None]:
@@ -124,12 +120,12 @@ def _evaluated(step: OnnxOperator, arrays: Sequence[Array]) -> list[Array]:
     names = [name for name in step.proto.output if name]
     opsets = [onnx.helper.make_opsetid("", step.opset)]
     inputs = list(dict.fromkeys(step.proto.input))
-    own = onnx.helper.make_function("own", "own", inputs, names, [step.proto], opsets)
+    function = onnx.helper.make_function("own", "own", inputs, names, [step.proto], opsets)
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             given = dict(zip(step.proto.input, arrays, strict=True))
-            made: Any = ReferenceEvaluator(own).run(names, given, attributes={})
+            made: Any = ReferenceEvaluator(function).run(names, given, attributes={})
         found = dict(zip(names, map(np.asarray, made), strict=True))
     except Exception as error:  # noqa: BLE001  the evaluator fails in every way on values that do not fit
         raise step.fault("inputs", f"{step.op} cannot be evaluated on these constants: {error}") from None
@@ -177,7 +173,7 @@ def _inferred(step: OnnxOperator) -> list[Dims | None]:
     for index, (name, value) in enumerate(zip(step.proto.input, step.values, strict=True)):
         array = value.array if isinstance(value, Constant) else None
         formal = schema.inputs[min(index, len(schema.inputs) - 1)]
-        kind = next((each for text, each in _TYPES.items() if text in formal.types), _T.INT64)
+        kind = next((kind for text, kind in _TYPES.items() if text in formal.types), _T.INT64)
         if value is not None:
             types[name] = onnx.helper.make_tensor_type_proto(kind, value.dims)
         if array is not None:
@@ -190,15 +186,13 @@ def _inferred(step: OnnxOperator) -> list[Dims | None]:
         raise step.fault("inputs", f"no shape fits them: {str(error)[:200]}") from None
     except _FAILURES:
         return [None] * len(step.proto.output)
-    return [_dims_of(made.get(name)) for name in step.proto.output]
-
-
-def _dims_of(kind: onnx.TypeProto | None) -> Dims | None:
-    if kind is None or not kind.tensor_type.HasField("shape"):
-        return None
-    axes = kind.tensor_type.shape.dim
-    dims = tuple(int(axis.dim_value) if axis.HasField("dim_value") else -1 for axis in axes)
-    return dims if all(0 <= size <= MAX_EXTENT for size in dims) else None
+    results = list[Dims | None]()
+    for name in step.proto.output:
+        inferred = made[name].tensor_type if name in made else None
+        axes = inferred.shape.dim if inferred is not None and inferred.HasField("shape") else None
+        dims = tuple(int(axis.dim_value) if axis.HasField("dim_value") else -1 for axis in axes or ())
+        results.append(None if axes is None or any(not 0 <= size <= MAX_EXTENT for size in dims) else dims)
+    return results
 
 
 def shown(dims: Sequence[int]) -> str:
@@ -224,20 +218,22 @@ def broadcast_from_axis(step: OnnxOperator) -> OnnxOperator:
     if step.opset >= 7 or step.op not in _FROM_AXIS or len(step.values) != 2:
         return step
     kept = [
-        each for each in step.proto.attribute if each.name not in ("axis", "broadcast", "consumed_inputs")
+        attribute
+        for attribute in step.proto.attribute
+        if attribute.name not in ("axis", "broadcast", "consumed_inputs")
     ]
     if len(kept) == len(step.proto.attribute):
         return step
     second, proto = step.need(1), onnx.NodeProto()
     axis = step.attribute("axis", onnx.AttributeProto.INT)
     if step.integer("broadcast", 0) and axis is not None:
-        first, own = step.dims(0), step.dims(1)
+        first, others = step.dims(0), step.dims(1)
         begin = step.axis(axis, len(first))
-        behind = len(first) - begin - len(own)
+        behind = len(first) - begin - len(others)
         if behind < 0:
-            raise step.mismatch("axis", f"{shown(own)} does not fit {shown(first)} from axis {begin} on")
+            raise step.mismatch("axis", f"{shown(others)} does not fit {shown(first)} from axis {begin} on")
         array = second.array if isinstance(second, Constant) else None
-        second = arranged(second, [*range(len(own)), *[None] * behind])
+        second = arranged(second, [*range(len(others)), *[None] * behind])
         if isinstance(second, Constant) and array is not None:
             second = replace(second, array=array.reshape(second.dims or ()))
     proto.CopyFrom(step.proto)
@@ -258,9 +254,9 @@ def reshape_target(step: OnnxOperator, dims: Dims, target: Dims) -> Dims:
     place = step.builder.batch_places.get(step.proto.output[0], 0)
     if place < len(wanted) and batch > 1 and wanted[place] % batch == 0:
         tried.insert(0, [*wanted[:place], wanted[place] // batch or wanted[place], *wanted[place + 1 :]])
-    for each in tried if min(wanted, default=1) >= -1 else ():
+    for candidate in tried if min(wanted, default=1) >= -1 else ():
         try:  # a view of one element: nothing is copied
-            return np.broadcast_to(np.False_, dims).reshape(each).shape
+            return np.broadcast_to(np.False_, dims).reshape(candidate).shape
         except (ValueError, OverflowError):
             continue
     raise step.mismatch("shape", f"{shown(dims)} cannot be reshaped to {shown(target)}")

@@ -69,7 +69,7 @@ class Parts(Constant):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPlace:
-    """Where a table's row lies in a tensor: `size` elements along an axis, `inner` places apart."""
+    """Position of a table's row in a tensor: `size` elements along an axis, `inner` places apart."""
 
     axis: int
     size: int
@@ -145,8 +145,8 @@ def dropped(value: V, axes: Container[int]) -> V:
 
 def inserted(value: V, axes: Container[int], rank: int) -> V:
     """Return a tensor of this rank, with new axes of length 1 at some places of the result."""
-    own = iter(range(rank))
-    return arranged(value, [None if axis in axes else next(own) for axis in range(rank)])
+    axes_of_value = iter(range(rank))
+    return arranged(value, [None if axis in axes else next(axes_of_value) for axis in range(rank)])
 
 
 def tensor(node: str, dims: Sequence[int], layout: Sequence[Role]) -> Tensor:

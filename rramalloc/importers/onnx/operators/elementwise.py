@@ -108,10 +108,10 @@ def cumulative(step: OnnxOperator) -> Sequence[Value]:
     x, given = step.data(), step.known_integers(1, "axis")
     if given and not x.layout[step.axis(given[0], len(x.dims))]:
         return one_value(step, "activation")
-    return whole(step)
+    return waiting(step)
 
 
-def whole(step: OnnxOperator) -> Sequence[Value]:
+def waiting(step: OnnxOperator) -> Sequence[Value]:
     """Translate operators of known meaning that need the whole input and keep its shape."""
     x = step.data()
     return [over(step, x, range(len(x.dims)), "layernorm")]
@@ -232,7 +232,7 @@ _QLINEAR = {"QLinearAdd": ("add", (0, 3)), "QLinearMul": ("mul", (0, 3)), "QLine
 """The network node of operators that also take scales and zero points, and the places of their operands."""
 _FAMILIES: dict[Handler, str] = {
     identity: " ".join(SAME),
-    whole: "InstanceNormalization GroupNormalization GroupNorm",
+    waiting: "InstanceNormalization GroupNormalization GroupNorm",
     layer_norm: "LayerNormalization RMSNormalization SimplifiedLayerNormalization",
     softmax: "Softmax QLinearSoftmax LogSoftmax Hardmax",
     one_axis_norm: "LpNormalization",

@@ -513,19 +513,18 @@ def _pair(step: OnnxOperator, first: _Lettered, second: _Lettered, kept: set[str
 
 
 def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
-    """Translate LSTM, GRU, RNN: per direction a projection of the inputs, and a recurrence that takes one of
-    them a step. Results: all states, the last one, and the last cell.
+    """Translate LSTM, GRU, RNN: for each direction a projection of the inputs and a recurrence over them.
 
-    Raises NetworkError, UnsupportedError.
+    The outputs are all states, the last one, and the last cell. Raises NetworkError, UnsupportedError.
     """
     x, first = step.data(), bool(step.integer("layout", 0))
     weight, state = step.dims(1), step.dims(2)
-    ways = _DIRECTIONS.get(step.text("direction", "forward"), ())
-    if not ways:
+    directions = _DIRECTIONS.get(step.text("direction", "forward"), ())
+    if not directions:
         raise step.fault("direction", f"must be one of {', '.join(_DIRECTIONS)}")
     time, batch = (1, 0) if first else (0, 1)
     hidden = state[-1] if state else 0
-    stacked = len(ways), gates * hidden
+    stacked = len(directions), gates * hidden
     if len(x.dims) != 3 or (weight, state) != ((*stacked, x.dims[2]), (*stacked, hidden)):
         raise step.mismatch(
             "W", f"weights {shown(weight)} and {shown(state)} do not fit {gates} gates on {shown(x.dims)}"
@@ -536,29 +535,31 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
             f"export the model for an input with one there"
         )
     length, states, last = x.dims[time], list[Tensor](), list[Tensor]()
-    ended = (1, len(ways), hidden) if first else (len(ways), 1, hidden)
+    ended = (1, len(directions), hidden) if first else (len(directions), 1, hidden)
     sizes = {1: math.prod(weight), 2: math.prod(state)}
     computed = [at for at in sizes if isinstance(step.need(at), Tensor)]
     if computed:
         macs = length * sum(sizes[at] for at in computed)
-        y = computed_weights(step, step.values[:3], (length, len(ways), 1, hidden), macs)
+        y = computed_weights(step, step.values[:3], (length, len(directions), 1, hidden), macs)
         for at in sizes.keys() - computed:
             step.builder.leave_out([y.node], step.label, sizes[at], length * sizes[at])
         return [arranged(y, (2, 0, 1, 3)) if first else y, step.barrier([y], ended, ((),) * 3, "last")]
     (_, kept), (_, kept_state) = weights_of(step, 1), weights_of(step, 2)
-    for number, way in enumerate(ways):
-        suffix, turns = "" if way == 1 else "reverse", way == -1 and length > 1
+    for number, direction in enumerate(directions):
+        suffix, turns = "" if direction == 1 else "reverse", direction == -1 and length > 1
         ordered = step.relayout(x, lettered(x.dims, "1YC" if first else "Y1C"), f"{suffix}order")
         if turns:
             ordered = step.take(ordered, time, range(length)[::-1], "reverse_in")
-        own = Constant(dims=weight[1:], origin=f"{kept['weights']}[{number}]", bits=kept["weight_bits"])
+        of_direction = Constant(
+            dims=weight[1:], origin=f"{kept['weights']}[{number}]", bits=kept["weight_bits"]
+        )
         ordered = replace(ordered, bits=x.bits)
-        projected = linear(step, ordered, 2, gates * hidden, own, f"{suffix}projection")
+        projected = linear(step, ordered, 2, gates * hidden, of_direction, f"{suffix}projection")
         begins = [value for value in (step.value(5), step.value(6)) if isinstance(value, Tensor)]
         for value in begins:  # every step waits for the state that the first one starts from
-            whole = step.relayout(value, ((),) * len(value.dims), f"{suffix}start")
-            whole = step.select(whole, (1, gates * hidden), ((), ()), f"{suffix}start")
-            name = step.emit("add", [projected.node, whole.node], f"{suffix}started")
+            start = step.relayout(value, ((),) * len(value.dims), f"{suffix}start")
+            start = step.select(start, (1, gates * hidden), ((), ()), f"{suffix}start")
+            name = step.emit("add", [projected.node, start.node], f"{suffix}started")
             projected = tensor(name, projected.dims, projected.layout)
         fields: dict[str, Any] = {"weights": f"{kept_state['weights']}[{number}]"}
         fields |= {"weight_bits": kept_state["weight_bits"], "input_bits": x.bits}

@@ -58,7 +58,7 @@ def reshape_to(step: OnnxOperator, x: Tensor, dims: Dims) -> Tensor:
         return tensor(step.emit("flatten", [x.node]), dims, ((), ()))
     if axes is None:
         return step.barrier([x], dims, _moved(x, dims))
-    parts = [(k, size, atom) for k, own in enumerate(axes) for size, atom in own]
+    parts = [(k, size, atom) for k, pieces in enumerate(axes) for size, atom in pieces]
     inner = tensor(x.node, [size for _, size, _ in parts], [(atom,) if atom else () for *_, atom in parts])
     if mixed:
         inner = step.channelled(inner, [at for at, (k, *_) in enumerate(parts) if k in mixed], "")
@@ -211,12 +211,12 @@ def concat(step: OnnxOperator) -> Sequence[Value]:
     layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])
     on = [step.relayout(x, layout) for x in data]
     total = sum(x.dims[axis] for x in on)
-    whole = total == dims[axis]
+    is_all = total == dims[axis]
     if len(on) == 1:
-        return [on[0] if whole else step.select(on[0], dims, layout)]
-    name = step.emit("concat", [x.node for x in on], "" if whole else "data")
+        return [on[0] if is_all else step.select(on[0], dims, layout)]
+    name = step.emit("concat", [x.node for x in on], "" if is_all else "data")
     part = tensor(name, (*dims[:axis], total, *dims[axis + 1 :]), layout)
-    return [part if whole else step.select(part, dims, layout)]
+    return [part if is_all else step.select(part, dims, layout)]
 
 
 def _concat_along_grid(step: OnnxOperator, values: Sequence[Value], dims: Dims, axis: int) -> Tensor:
@@ -406,10 +406,10 @@ def gather_nd(step: OnnxOperator) -> Sequence[Value]:
 def gather_elements(step: OnnxOperator) -> Sequence[Value]:
     """Translate GatherElements: along channels pixelwise, as long as it keeps the grid."""
     x, dims = step.need(0), step.dims(1)
-    own = step.size(x)
-    axis = step.axis(step.integer("axis", 0), len(own))
-    if len(dims) != len(own):
-        raise step.mismatch("indices", f"{shown(dims)} has other axes than {shown(own)}")
+    dims_of_data = step.size(x)
+    axis = step.axis(step.integer("axis", 0), len(dims_of_data))
+    if len(dims) != len(dims_of_data):
+        raise step.mismatch("indices", f"{shown(dims)} has other axes than {shown(dims_of_data)}")
     if isinstance(x, Constant):
         return [step.pixelwise(step.data(1), "identity")]
     values = [value for value in step.values[:2] if isinstance(value, Tensor)]
