@@ -22,7 +22,7 @@ import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.api import inspect
-from rramalloc.commands.tune.answers import Answer, Answers, subject
+from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
 from rramalloc.commands.tune.proposals import Neighbourhood
 from rramalloc.commands.tune.simulators import TOOLS, ExportedTool
@@ -148,7 +148,7 @@ class Judge:
         self.figures[key] = float("inf") if answer.figure is None else answer.figure
         return self.figures[key]
 
-    def _new(self, copies: Copies) -> Answer:
+    def _new(self, copies: Copies) -> SimulatorAnswer:
         around = TOOLS[self.case.simulator.tool]
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware(), mapping)
@@ -156,9 +156,9 @@ class Judge:
         asked = objective_of(self.problem, Request())
         allocation = checked_allocation(case, self.arrays, asked, Request(), Work(work=0), proposal)
         try:
-            return Answer(self.case.simulator.evaluate(self.network, allocation))
+            return SimulatorAnswer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:
-            return Answer(None, str(error)[:200])
+            return SimulatorAnswer(None, str(error)[:200])
 
 
 def random_search(judge: Judge, near: Neighbourhood, own: Copies) -> float:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rramalloc.network.node import KINDS, LAYERS
+from rramalloc.network.node import KINDS, WEIGHT_OPERATORS
 from rramalloc.records import Record, brief, fault, from_list
 
 MAX_UNITS = 2**20
@@ -22,12 +22,13 @@ def _by_operator(value: Any) -> Any:
     return {DEFAULT: value} if isinstance(value, int | float) and not isinstance(value, bool) else value
 
 
-Units = Annotated[int, Field(ge=1, le=MAX_UNITS)]
-Numbers = Annotated[tuple[Units, ...], from_list(list[Units]), Field(min_length=1, max_length=4096)]
+UnitCount = Annotated[int, Field(ge=1, le=MAX_UNITS)]
+Numbers = Annotated[tuple[UnitCount, ...], from_list(list[UnitCount]), Field(min_length=1, max_length=4096)]
 Bandwidth = Annotated[float, Field(ge=1e-6, le=1e15)]
-Cost = Annotated[float, Field(ge=0, le=1e15)]
+CostPerByte = Annotated[float, Field(ge=0, le=1e15)]
 Costs = Annotated[
-    dict[str, Cost], BeforeValidator(_by_operator, json_schema_input_type=Cost | dict[str, Cost])
+    dict[str, CostPerByte],
+    BeforeValidator(_by_operator, json_schema_input_type=CostPerByte | dict[str, CostPerByte]),
 ]
 
 
@@ -62,8 +63,8 @@ class ChipPerformance(Record):
     Raises SpecError for an operator that networks do not have.  Source: docs/sources/companions.md 1.
     """
 
-    processors: Units
-    storage_units: Units
+    processors: UnitCount
+    storage_units: UnitCount
     unit_bytes: Annotated[int, Field(ge=1, le=2**53)]
     bandwidth_in_gb_s: Bandwidth
     bandwidth_out_gb_s: Bandwidth
@@ -113,5 +114,5 @@ class ChipPerformance(Record):
 
     def cost_ns_per_byte(self, operator: str) -> float | None:
         """Return the compute time of one byte of input [ns]; None if the chip gives none."""
-        default = self.ns_per_byte.get(DEFAULT) if operator in LAYERS else None
+        default = self.ns_per_byte.get(DEFAULT) if operator in WEIGHT_OPERATORS else None
         return self.ns_per_byte.get(operator, default)

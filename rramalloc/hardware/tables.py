@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field, model_val
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
-from rramalloc.network.node import KINDS, LAYERS, Stage, TimedNode
+from rramalloc.network.node import KINDS, WEIGHT_OPERATORS, Stage, TimedNode
 from rramalloc.records import Record, as_tuple, brief, fault, from_list
 from rramalloc.result import ResultRecord
 
@@ -40,7 +40,7 @@ def _not_tiny(value: float) -> float:
     return value
 
 
-Lines = Annotated[int, Field(ge=1, le=MAX_LINES)]
+LineCount = Annotated[int, Field(ge=1, le=MAX_LINES)]
 Bits = Annotated[int, Field(ge=1, le=MAX_BITS)]
 Count = Annotated[int, Field(ge=1, le=MAX_CHIP_ARRAYS)]
 Positive = Annotated[float, Field(ge=MIN_VALUE, le=MAX_VALUE)]
@@ -63,8 +63,10 @@ def _as_mesh(value: object) -> object:
 
 
 MeshSize = Annotated[
-    tuple[Lines, Lines],
-    BeforeValidator(_as_mesh, json_schema_input_type=list[Lines] | Annotated[int, Field(ge=1, le=MAX_MESH)]),
+    tuple[LineCount, LineCount],
+    BeforeValidator(
+        _as_mesh, json_schema_input_type=list[LineCount] | Annotated[int, Field(ge=1, le=MAX_MESH)]
+    ),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
 CrossbarLike = str | tuple[int, int]
@@ -102,8 +104,8 @@ class Crossbar(Record):
     Raises SpecError if a field is below 1 or above its limit.  Source: docs/sources/model.md 3.
     """
 
-    wordlines: Lines
-    bitlines: Lines
+    wordlines: LineCount
+    bitlines: LineCount
     cell_bits: Bits
     slices: Literal["columns", "arrays"] | None = None
     polarities: Literal["columns", "rows", "arrays", "cells"] | None = None
@@ -155,9 +157,9 @@ class Timing(Record):
     read_ns: Positive | None = None
     dac_bits: Bits | None = None
     adc_ns: Positive | None = None
-    columns_per_adc: Lines | None = None
+    columns_per_adc: LineCount | None = None
     adc_columns: Literal["interleaved", "adjacent"] | None = None
-    rows_per_read: Lines | None = None
+    rows_per_read: LineCount | None = None
     clock: Literal["shared", "own"] | None = None
     tick_ns: Positive | None = None
 
@@ -354,10 +356,14 @@ class Digital(Record):
 
     @model_validator(mode="after")
     def _operators_exist(self) -> Self:
-        known = [name for name in KINDS if name not in (*LAYERS, *UNTIMED)]
+        known = [name for name in KINDS if name not in (*WEIGHT_OPERATORS, *UNTIMED)]
         for name in self.ns_per_pixel:
             if name not in known:
-                why = "is on arrays or on the host" if name in LAYERS else "is no operator that takes time"
+                why = (
+                    "is on arrays or on the host"
+                    if name in WEIGHT_OPERATORS
+                    else "is no operator that takes time"
+                )
                 raise fault(f"ns_per_pixel: {brief(name)} {why}; digital nodes are {', '.join(known)}")
         return self
 

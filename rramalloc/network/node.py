@@ -395,8 +395,10 @@ class Upsample(_Digital):
         return Shape(channels, height * self.scale[0], width * self.scale[1])
 
 
-Run = Annotated[tuple[Annotated[int, Field(ge=-1, le=MAX_EXTENT)], Size, int], from_list(list[int])]
-Runs = Annotated[tuple[Run, ...], from_list(list[Run]), Field(min_length=1, max_length=100_000)]
+PixelRun = Annotated[tuple[Annotated[int, Field(ge=-1, le=MAX_EXTENT)], Size, int], from_list(list[int])]
+PixelRuns = Annotated[
+    tuple[PixelRun, ...], from_list(list[PixelRun]), Field(min_length=1, max_length=100_000)
+]
 
 
 class Take(_Digital):
@@ -407,8 +409,8 @@ class Take(_Digital):
     """
 
     op: Literal["take"] = "take"
-    rows: Runs | None = None
-    columns: Runs | None = None
+    rows: PixelRuns | None = None
+    columns: PixelRuns | None = None
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
         """Return the first and last source row (axis 0) or column (1) of each output one; (0, -1): none."""
@@ -491,7 +493,7 @@ def _by_operator(kinds: Any) -> Mapping[str, Any]:
 
 KINDS = _by_operator(Input | TimedNode)
 """Record of every operator of the network JSON."""
-LAYERS = tuple(_by_operator(Stage))
+WEIGHT_OPERATORS = tuple(_by_operator(Stage))
 """Operators of weight layers."""
 
 

@@ -17,10 +17,10 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Geometry, Shape
 from rramalloc.network.node import ConvTranspose, Node, Ranged, Whole, Windowed
 
-Table = npt.NDArray[np.int32]
+PixelTable = npt.NDArray[np.int32]
 
 
-def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shape) -> Table:
+def last_needed(node: Node, axis: int, table: PixelTable, source: Shape, output: Shape) -> PixelTable:
     """Return for each output row (axis 0) or column (1) the maximum of `table` over the inputs that it needs.
 
     table: a value per input row or column. An output pixel needs a product of rows and columns, so each axis
@@ -41,7 +41,7 @@ def last_needed(node: Node, axis: int, table: Table, source: Shape, output: Shap
     return table
 
 
-def last_user(node: Node, table: Table, source: Shape) -> Table:
+def last_user(node: Node, table: PixelTable, source: Shape) -> PixelTable:
     """Return for each input pixel the maximum of `table` over the output pixels that need it."""
     if isinstance(node, Windowed | ConvTranspose):
         for axis, extent in enumerate((source.height, source.width)):
@@ -93,7 +93,7 @@ def _outputs_of_inputs(geometry: Geometry, axis: int, source: int, output: int) 
     return first, np.where(end % common == 0, last, first - 1), step
 
 
-def _range_maximum(table: Table, axis: int, first: Ints, last: Ints, step: int) -> Table:
+def _range_maximum(table: PixelTable, axis: int, first: Ints, last: Ints, step: int) -> PixelTable:
     """Return the maximum over first, first + step, ..., last along an axis, -1 where last < first.
 
     A range of n entries is covered by two overlapping ranges of 2**k <= n entries (a sparse table).

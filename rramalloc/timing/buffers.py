@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Node
-from rramalloc.network.receptive import Table, last_user
+from rramalloc.network.receptive import PixelTable, last_user
 from rramalloc.records import Record, absent
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.critical_path import Steps
@@ -152,11 +152,11 @@ class _Walk:
         self._grids = dict(zip(graph.names, graph.grids, strict=True))
         self._position = {node.name: place for place, node in enumerate(graph.network.nodes)}
 
-    def last_users(self, stage: Node) -> dict[int, Table]:
+    def last_users(self, stage: Node) -> dict[int, PixelTable]:
         """Return by producer stage the last block of `stage` that needs each of its pixels, -1 for none."""
-        tables: dict[str, Table] = {}
+        tables: dict[str, PixelTable] = {}
         self._push(stage, self._grids[stage.name].numbers().astype(np.int32), tables)
-        users: dict[int, Table] = {}
+        users: dict[int, PixelTable] = {}
         for node in self._between(stage):
             table = tables.pop(node.name)
             if node.name not in self._stage:
@@ -165,7 +165,7 @@ class _Walk:
                 users[self._stage[node.name]] = table
         return users
 
-    def _push(self, node: Node, table: Table, tables: dict[str, Table]) -> None:
+    def _push(self, node: Node, table: PixelTable, tables: dict[str, PixelTable]) -> None:
         """Update the tables of a node's inputs: the last reader of each pixel over all paths seen."""
         for name in node.inputs:
             pushed = last_user(node, table, self._network.shapes[name])

@@ -24,7 +24,7 @@ from rramalloc.network.node import (
     Whole,
     Windowed,
 )
-from rramalloc.network.receptive import Table, last_needed
+from rramalloc.network.receptive import PixelTable, last_needed
 
 TABLE_LIMIT_BYTES = 2**29  # memory of all tables of needed rows and columns
 EDGE_LIMIT = 200_000  # edges that are listed in full; above it only the binding ones are kept
@@ -42,8 +42,8 @@ class Extent(NamedTuple):
     that each of its columns needs; -1 for none.
     """
 
-    rows: Table
-    columns: Table
+    rows: PixelTable
+    columns: PixelTable
 
     def is_covered_by(self, other: Extent) -> bool:
         """Return True if `other` needs every pixel that this extent needs."""
@@ -138,7 +138,9 @@ class _Tracer:
 
     def __init__(self, network: Network) -> None:
         self._network = network
-        self._tables: dict[tuple[object, ...], Table] = {}  # keys hold ids of tables, which must stay alive
+        self._tables: dict[
+            tuple[object, ...], PixelTable
+        ] = {}  # keys hold ids of tables, which must stay alive
         self._bytes = 0
         self.entries = 0
 
@@ -211,7 +213,7 @@ class _Tracer:
                 edges.append(Edge(producer, consumer, needed))
         return edges
 
-    def _once(self, key: tuple[object, ...], make: Callable[[], Table]) -> Table:
+    def _once(self, key: tuple[object, ...], make: Callable[[], PixelTable]) -> PixelTable:
         """Return the table of this key, which `make` computes the first time."""
         if key not in self._tables:
             table = make()
@@ -281,6 +283,6 @@ def through(own: Extent, other: Extent) -> Extent:
     return Extent(*(_composed(first, then) for first, then in zip(own, other, strict=True)))
 
 
-def _composed(first: Table, then: Table) -> Table:
+def _composed(first: PixelTable, then: PixelTable) -> PixelTable:
     """Return then[first], -1 where `first` needs nothing."""
     return np.where(first >= 0, then[np.maximum(first, 0)], np.int32(-1))

@@ -19,7 +19,7 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Recurrent, Stage, TimedNode
-from rramalloc.network.receptive import Table
+from rramalloc.network.receptive import PixelTable
 from rramalloc.rounding import EXACTLY
 from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
@@ -107,7 +107,7 @@ class FlatEdges(NamedTuple):
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
 
 
-def _joined(tables: Sequence[Table]) -> tuple[Ints, Table]:
+def _joined(tables: Sequence[PixelTable]) -> tuple[Ints, PixelTable]:
     """Return (place where each table begins, all distinct tables in one, with one more entry at the end)."""
     distinct = {id(table): table for table in tables}
     begin = dict(zip(distinct, np.cumsum([0, *map(len, distinct.values())]).tolist(), strict=False))

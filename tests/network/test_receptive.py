@@ -15,10 +15,10 @@ from onnx.reference import ReferenceEvaluator
 from rramalloc.network.geometry import Shape, pooled_extent
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Node, Pool, Upsample
-from rramalloc.network.receptive import Table, last_needed, last_user
+from rramalloc.network.receptive import PixelTable, last_needed, last_user
 
 
-def by_user(node: Node, table: Table, output: Shape, source: Shape) -> list[list[int]]:
+def by_user(node: Node, table: PixelTable, output: Shape, source: Shape) -> list[list[int]]:
     """Largest entry over the output pixels that need each input pixel, -1 for none."""
     found = [[-1] * source.width for _ in range(source.height)]
     for pixel in pixels(output):

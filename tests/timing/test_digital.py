@@ -22,11 +22,11 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.node import KINDS, LAYERS
+from rramalloc.network.node import KINDS, WEIGHT_OPERATORS
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.simulate import makespan_of, simulate
 
-DIGITAL = [name for name in KINDS if name not in (*LAYERS, "input")]
+DIGITAL = [name for name in KINDS if name not in (*WEIGHT_OPERATORS, "input")]
 SMALL = {
     "format": "rramalloc-network/1",
     "name": "small",

@@ -110,14 +110,14 @@ def describe_network(
     names = [graph.names[stage] for stage in graph.network_order]
     operators = {}
     for name in names:
-        ways = splits[name]
+        partitions = splits[name]
         operators[name] = {
-            "compute": [way.compute_ns for way in ways],
-            "units": [way.tiles for way in ways],
-            "reduce_to": ["last" if way.reduced else "none" for way in ways],
-            "transfers": [network.shapes[name].height if way.reduced else 0 for way in ways],
-            "strategies": [way.name for way in ways],
-        } | ({} if bandwidth is None else {"bytes": [way.inside_bytes for way in ways]})
+            "compute": [split.compute_ns for split in partitions],
+            "units": [split.tiles for split in partitions],
+            "reduce_to": ["last" if split.reduced else "none" for split in partitions],
+            "transfers": [network.shapes[name].height if split.reduced else 0 for split in partitions],
+            "strategies": [split.name for split in partitions],
+        } | ({} if bandwidth is None else {"bytes": [split.inside_bytes for split in partitions]})
     flows = Flows.of(graph, hardware)
     edges = []
     for producer, consumer, size_bytes in zip(
@@ -125,7 +125,7 @@ def describe_network(
     ):
         source = graph.names[producer]
         to = graph.names[consumer]
-        row = [size_bytes * way.read for way in splits[to]]
+        row = [size_bytes * split.read for split in splits[to]]
         table = {} if bandwidth is None else {"bytes": [row] * len(splits[source])}
         edges.append({"from": source, "to": to, "transfers": network.shapes[source].height} | table)
     document = {
@@ -162,8 +162,8 @@ def _left_out(chip: Chip) -> Iterator[str]:
 def _splits(
     network: Network, stage: Stage, hardware: Hardware, mapping: Mapping, chip: Chip, windows: int
 ) -> Iterator[Split]:
-    """Yield all ways whose share fits in a tile. Raises SpecError if none does."""
-    whole = WeightMatrix.of(network, stage, hardware)
+    """Yield the splits of a stage whose largest share fits in a tile. Raises SpecError if none does."""
+    weights = WeightMatrix.of(network, stage, hardware)
     where = f"{network.where}: node {stage.name[:60]!r}"
     output = network.shapes[stage.name]
     step_ns = hardware.of_layer(stage).compute_ns or 0.0
@@ -171,7 +171,7 @@ def _splits(
     fitting = False
     tiles = 1
     while tiles <= chip.tile_count:
-        for name, piece, part, read in _shares(network, stage, whole, windows, tiles):
+        for name, piece, part, read in _shares(network, stage, weights, windows, tiles):
             copies = min(chip.arrays_per_tile // demand(piece, hardware.crossbar, mapping, where), part)
             if copies:
                 fitting = True
@@ -180,7 +180,7 @@ def _splits(
                 yield Split(called, tiles, -(-part // copies) * step_ns, partial_sums, read)
         tiles *= 2
     if not fitting:
-        need = demand(whole, hardware.crossbar, mapping, where)
+        need = demand(weights, hardware.crossbar, mapping, where)
         raise SpecError(
             where,
             f"needs {need} arrays, no split over up to {chip.tile_count} tiles of {chip.arrays_per_tile} "
@@ -189,26 +189,31 @@ def _splits(
 
 
 def _shares(
-    network: Network, stage: Stage, whole: WeightMatrix, windows: int, tiles: int
+    network: Network, stage: Stage, weights: WeightMatrix, windows: int, tiles: int
 ) -> Iterator[tuple[str, WeightMatrix, int, float]]:
     """Yield name, weights and windows of the largest share of each split, and bytes read per input byte."""
     if tiles == 1:
-        yield "whole", whole, windows, 1.0
+        yield "whole", weights, windows, 1.0
         return
-    per_weight = whole.columns // whole.outputs
-    if whole.groups >= tiles:
-        yield "groups", replace(whole, groups=-(-whole.groups // tiles)), windows, 1.0
-    elif whole.groups == 1 and whole.outputs >= tiles:
-        outputs = -(-whole.outputs // tiles)
-        yield "outputs", replace(whole, outputs=outputs, columns=outputs * per_weight), windows, float(tiles)
+    per_weight = weights.columns // weights.outputs
+    if weights.groups >= tiles:
+        yield "groups", replace(weights, groups=-(-weights.groups // tiles)), windows, 1.0
+    elif weights.groups == 1 and weights.outputs >= tiles:
+        outputs = -(-weights.outputs // tiles)
+        yield (
+            "outputs",
+            replace(weights, outputs=outputs, columns=outputs * per_weight),
+            windows,
+            float(tiles),
+        )
     shape = network.shapes[stage.name]
     source = network.input_shape(stage)
     if shape.height >= tiles:
         rows = -(-shape.height // tiles)
         span = min(source.height, _rows_read(stage, rows))
-        yield "windows", whole, rows * shape.width, max(1.0, tiles * span / source.height)
-    if whole.groups == 1 and whole.inputs >= tiles:
-        yield "inputs", replace(whole, inputs=-(-whole.inputs // tiles)), windows, 1.0
+        yield "windows", weights, rows * shape.width, max(1.0, tiles * span / source.height)
+    if weights.groups == 1 and weights.inputs >= tiles:
+        yield "inputs", replace(weights, inputs=-(-weights.inputs // tiles)), windows, 1.0
 
 
 def _rows_read(stage: Stage, rows: int) -> int:
@@ -229,10 +234,7 @@ _BOUNDED = "bounded: heaviest path or all units in use, with the edges, by a buc
 
 
 class ScheduleBaseline(Record):
-    """Another way to schedule.
-
-    total: its cost; ratio: to the schedule that was found.
-    """
+    """A schedule to compare with. total: its cost; ratio: of it to the cost of the found schedule."""
 
     name: str
     total: float
@@ -242,7 +244,7 @@ class ScheduleBaseline(Record):
 class ChipletSchedule(ResultRecord):
     """A schedule on chiplets: groups of operators, their strategies and submeshes, and what it costs.
 
-    description: with the schedule in it, as `chiplet cost` reads it; cost: of it, in detail; lower_bound: no
+    description: with the schedule in it, as `chiplet cost` reads it; cost: of the schedule; lower_bound: no
     schedule costs less;
     gap: (total - lower_bound) / total; options: strategies with their submeshes, of all operators;
     left_out: submeshes that were not looked at, as there are too many; baselines: other schedules of the
@@ -410,8 +412,8 @@ def chiplet_optimize(
         gap=(total - bound) / total if total else 0.0,
         proof=_PROVEN if found <= least * (1 + SAME_SUM) else _BOUNDED,
         baselines=tuple(
-            ScheduleBaseline(name=name, total=each, ratio=each / total if total else 1.0)
-            for name, each in others.items()
+            ScheduleBaseline(name=name, total=other, ratio=other / total if total else 1.0)
+            for name, other in others.items()
         ),
         options=problem.count,
         left_out=problem.places.left_out,
@@ -424,7 +426,7 @@ def chiplet_optimize(
 
 
 def _starts(problem: ScheduleProblem, search: ScheduleSearch) -> tuple[list[GroupSchedule], dict[str, float]]:
-    """Return the schedules to search from, and what those cost that need no search."""
+    """Return the schedules to search from, and the cost of baselines, which need no search, by name."""
     start = problem.start()
     described = [] if start is None else [GroupSchedule(*start)]
     alone = (

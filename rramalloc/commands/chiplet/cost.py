@@ -198,7 +198,7 @@ def systolic_cycles(work: OperatorWork, side: int) -> float:
 
 
 def compute_cycles(operator: ChipletOperator, strategy: int, chip: ChipletChip, where: str) -> float:
-    """Return what an operator computes for. Raises SpecError without the side of a systolic array."""
+    """Return the cycles that an operator computes. Raises SpecError without the side of a systolic array."""
     if operator.compute is not None:
         return entry(operator.compute, strategy)
     if chip.systolic is None or operator.work is None:
@@ -216,7 +216,7 @@ def moved_cycles(size_bytes: float, chip: ChipletChip, where: str, *, one: bool)
 
 
 def units_of(description: Description, where: str) -> dict[str, UnitSet]:
-    """Return the units of every operator that has a submesh, equal ones once.
+    """Return the units of every operator that has a submesh; operators with equal units share one object.
 
     Raises SpecError for a submesh that the chip does not have, or that has another number of units.
     """
@@ -383,7 +383,7 @@ def placed_cost(
         name: OperatorCost.of(batches[name] * cycles * step_ns)
         for name, cycles in zip(graph.names, timing.cycles.tolist(), strict=True)
     }
-    own = graph.on_arrays
+    weighted = graph.on_arrays
     edges = []
     absent = dict[str, None]()
 
@@ -394,17 +394,19 @@ def placed_cost(
             absent[field] = None
         return value
 
-    ways = TileRoutes.of(placement.arrays, own.names, Flows.of(own, hardware), copies[graph.weighted])
-    for way, size_bytes, p, c in zip(
-        ways, ways.input_bytes.tolist(), ways.sender.tolist(), ways.receiver.tolist(), strict=True
+    routes = TileRoutes.of(
+        placement.arrays, weighted.names, Flows.of(weighted, hardware), copies[graph.weighted]
+    )
+    for route, size_bytes, p, c in zip(
+        routes, routes.input_bytes.tolist(), routes.sender.tolist(), routes.receiver.tolist(), strict=True
     ):
-        producer = own.names[p]
-        consumer = own.names[c]
+        producer = weighted.names[p]
+        consumer = weighted.names[c]
         loads = Loads()
-        hops = way.hops()
-        way.onto(loads, size_bytes)  # of the slowest link, with no other traffic
+        hops = route.hops()
+        route.onto(loads, size_bytes)  # of the slowest link, with no other traffic
         tile = given("bandwidth_tile_gb_s", needed=any(key is not None for key in loads.of_key))
-        carried = way.slowest_ns(loads, tile, given("bandwidth_chip_gb_s", needed=None in loads.of_key))
+        carried = route.slowest_ns(loads, tile, given("bandwidth_chip_gb_s", needed=None in loads.of_key))
         inside = given("hop_ns_tile", needed=hops.inside > 0) or 0.0
         between = given("hop_ns_chip", needed=hops.between > 0) or 0.0
         routed = batches[producer] * hops.mean(inside, between)
@@ -483,11 +485,11 @@ def chiplet_cost(
         .of_one_kind("chiplet cost")
     )
     check_placement(placed, network, given.copies)
-    own = given.measured if given.hardware == placed.hardware else None
-    measured = measured_steps(latency_table, network, placed.options, placed.hardware, own)
+    of_allocation = given.measured if given.hardware == placed.hardware else None
+    measured = measured_steps(latency_table, network, placed.options, placed.hardware, of_allocation)
     graph = timed_graph(network, placed.hardware, placed.options, measured)
     cost = placed_cost(graph, placed, measured)
-    if given.measured is None or own is not None or latency_table is not None:
+    if given.measured is None or of_allocation is not None or latency_table is not None:
         return cost
     warning = "placed on other hardware than the allocation's: its measured step times do not hold there"
     return cost.model_copy(update={"warnings": (*cost.warnings, warning)})
@@ -521,7 +523,7 @@ class ChipletComparison(ResultRecord):
     rows_in: ClassVar[str] = "descriptions"
 
     def _headline(self) -> tuple[str, str]:
-        best = min(self.descriptions, key=lambda each: each.total)
+        best = min(self.descriptions, key=lambda description: description.total)
         return "", f"{best.name} costs least, {quantity(best.total, best.unit)}, of {len(self.descriptions)}"
 
 

@@ -24,27 +24,28 @@ MAX_PAIRS = 100_000  # entries of one list of pairs
 
 
 def each_of(kind: Any) -> BeforeValidator:
-    """Let a single value hold for all strategies; a list has one for each."""
+    """Return the validator of a field that has one value for all strategies, or a list with one for each."""
     return BeforeValidator(
         lambda value: tuple(value) if isinstance(value, list | tuple) else (value,),
         json_schema_input_type=kind | list[kind],
     )
 
 
-def _each_size(value: Any) -> Any:
-    """Return the same as `each_of`, for values that are lists themselves."""
+def _sizes_of_strategies(value: Any) -> Any:
+    """Return one (m, k, n) or a list of them as a tuple of tuples; see `each_of`."""
     if not isinstance(value, list | tuple):
         return value
+    # A list of lists has one entry per strategy, a list of numbers is the entry of all strategies.
     several = bool(value) and all(isinstance(item, list | tuple) for item in value)
     return tuple(map(as_tuple, value if several else (value,)))
 
 
 def _index(value: Any) -> Any:
-    """Return the place of the 1 in a one-hot list."""
+    """Return the index of the 1 in a one-hot list."""
     if not isinstance(value, list | tuple):
         return value
-    whole = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
-    if not whole or sorted(value) != [0] * (len(value) - 1) + [1]:
+    are_integers = all(isinstance(item, int) and not isinstance(item, bool) for item in value)
+    if not are_integers or sorted(value) != [0] * (len(value) - 1) + [1]:
         raise fault("must be an index from 0, or a list of zeros with a single 1")
     return list(value).index(1)
 
@@ -63,7 +64,7 @@ Reduction = Literal["last", "none"]
 Several = Field(min_length=1, max_length=10_000)
 Sizes = Annotated[
     tuple[tuple[ByteCount, ByteCount, ByteCount], ...],
-    BeforeValidator(_each_size, json_schema_input_type=list[ByteCount] | list[list[ByteCount]]),
+    BeforeValidator(_sizes_of_strategies, json_schema_input_type=list[ByteCount] | list[list[ByteCount]]),
     Several,
 ]
 Partition = Annotated[
@@ -267,7 +268,7 @@ DESCRIPTION: TypeAdapter[Description] = TypeAdapter(Description)
 
 
 def read_description(source: Description | str | os.PathLike[str]) -> tuple[Description, str]:
-    """Return a description and its name in messages: as it is, or from its file, or from that of a schedule.
+    """Return a description and its name in messages, read from its file or that of a schedule if need be.
 
     Raises FileError, SpecError.
     """

@@ -1,4 +1,4 @@
-"""Places: every submesh on which an operator may run, and the hops between any two of them by XY routing.
+"""Places: the submeshes for an operator, and the hops between any two of them by XY routing.
 
 The units of all chiplets form one mesh. A step from a unit to its neighbour is a hop between chiplets if it
 crosses an edge of a chiplet, else a hop inside one; the way is the shortest, first along the row.
@@ -29,7 +29,7 @@ MOST_PLACES = 2400
 
 @dataclass(frozen=True, eq=False)
 class UnitSet:
-    """A set of units of a chip, with what hops need of it counted once."""
+    """A set of units of a chip; counts that hops are computed from are made once."""
 
     chip: ChipletChip
     members: frozenset[ChipUnit]
@@ -76,7 +76,7 @@ def hops_of_sets(sources: UnitSet, destinations: UnitSet) -> Hops:
 
 
 def _hops_of_lines(here: LineCounts, there: LineCounts) -> tuple[Floats, Floats]:
-    """Return the hops inside and between chiplets, of all pairs of units of two sets, for every two sets."""
+    """Return the hops inside and between chiplets, summed over all pairs of units, for every two sets."""
     rows, columns, chiplet_rows, chiplet_columns = map(_apart, here, there)
     between = chiplet_rows + chiplet_columns
     return rows + columns - between, between
@@ -87,7 +87,7 @@ def _apart(here: Floats, there: Floats) -> Floats:
 
     here, there: shapes (k, lines) and (l, lines); the result has shape (k, l).
     """
-    before, after = (np.cumsum(each, axis=1) for each in (here, there))
+    before, after = (np.cumsum(counts, axis=1) for counts in (here, there))
     apart: Floats = before @ (after[:, -1:] - after).T + (before[:, -1:] - before) @ after.T
     return apart
 
@@ -139,12 +139,12 @@ def submeshes(chip: ChipletChip, count: int) -> list[Submesh]:
     The number of chiplets follows from the count, as all but the last are in full; a submesh of several
     begins at unit (0, 0) of its first chiplet.
     """
-    each = chip.units[0] * chip.units[1]
-    several = -(-count // each)
+    per_chiplet = chip.units[0] * chip.units[1]
+    several = -(-count // per_chiplet)
     return [
         Submesh(chiplets, units, (corner, start))
         for chiplets in _rectangles(several, chip.chiplets)
-        for units in _rectangles(count - (several - 1) * each, chip.units)
+        for units in _rectangles(count - (several - 1) * per_chiplet, chip.units)
         for corner in _positions(chiplets, chip.chiplets)
         for start in ([(0, 0)] if several > 1 else _positions(units, chip.units))
     ]
@@ -161,7 +161,7 @@ def _positions(size: UnitPlace, within: UnitPlace) -> Iterator[UnitPlace]:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class ChipletPlaces:
     """Submeshes of a chip with the hops between them; behind them is nowhere, which has no units and no hops.
 
     left_out: submeshes of the sizes wanted that are not listed, as there are more than MOST_PLACES.
@@ -172,7 +172,7 @@ class Places:
     left_out: int
 
     @classmethod
-    def of(cls, chip: ChipletChip, counts: Iterable[int], needed: Iterable[Submesh]) -> Places:
+    def of(cls, chip: ChipletChip, counts: Iterable[int], needed: Iterable[Submesh]) -> ChipletPlaces:
         """Return all places of some numbers of units, and those needed in any case. Raises SpecError."""
         if chip.count > MOST_UNITS:
             raise SpecError("chip", f"has {chip.count} units, schedules are sought for up to {MOST_UNITS}")
@@ -190,7 +190,7 @@ class Places:
 
     @cached_property
     def index(self) -> dict[Submesh | None, int]:
-        """The number of each place; None is nowhere."""
+        """Number of each place; None stands for no place."""
         return {submesh: number for number, submesh in enumerate((*self.submeshes, None))}
 
     @cached_property

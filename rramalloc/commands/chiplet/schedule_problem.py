@@ -1,4 +1,4 @@
-"""ScheduleProblem: what may be chosen for every operator of a description, and what each choice costs.
+"""ScheduleProblem: the options of every operator of a description, and the cost of each option.
 
 An *option* of an operator is a strategy together with a place. The cost of a schedule is the sum over the
 groups of the largest cost within each, plus the cost of every edge, which depends on the options of its two
@@ -16,7 +16,7 @@ import numpy as np
 
 from rramalloc.commands.chiplet.cost import compute_cycles, moved_cycles, units_of
 from rramalloc.commands.chiplet.description import ChipletChip, ChipletEdge, Description, entry
-from rramalloc.commands.chiplet.places import Places, Submesh, hops_of_pairs
+from rramalloc.commands.chiplet.places import ChipletPlaces, Submesh, hops_of_pairs
 from rramalloc.errors import SpecError
 from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.records import brief
@@ -26,7 +26,7 @@ MOST_OPERATORS = 1000
 
 
 class OperatorOptions(NamedTuple):
-    """Strategy, place and cost of every option of an operator; result: its row of `Places.cycles`."""
+    """Strategy, place and cost of every option of an operator; result: its row of `ChipletPlaces.cycles`."""
 
     strategy: Ints
     place: Ints
@@ -57,14 +57,14 @@ class ScheduleProblem:
 
     description: Description
     names: tuple[str, ...]
-    places: Places
+    places: ChipletPlaces
     options: tuple[OperatorOptions, ...]
     links: tuple[EdgeLink, ...]
     fixed: tuple[str, ...]
 
     @classmethod
     def of(cls, description: Description, where: str) -> ScheduleProblem:
-        """Return the choices that a description leaves open. Raises SpecError."""
+        """Return the problem of a description: the options that it leaves open. Raises SpecError."""
         names = tuple(description.operators)
         chip = description.chip
         if len(names) > MOST_OPERATORS:
@@ -74,7 +74,7 @@ class ScheduleProblem:
         sizes = _sizes(description)
         counts = [count for name in names if name not in listed for count in sizes[name] if count is not None]
         described = (Submesh.of(operator) for operator in description.operators.values())
-        places = Places.of(chip, counts, (submesh for submesh in described if submesh is not None))
+        places = ChipletPlaces.of(chip, counts, (submesh for submesh in described if submesh is not None))
         options = tuple(
             _options(description, name, places, sizes[name], where, held=name in listed) for name in names
         )
@@ -204,7 +204,7 @@ def _sizes(description: Description) -> dict[str, list[int | None]]:
 def _options(
     description: Description,
     name: str,
-    places: Places,
+    places: ChipletPlaces,
     sizes: Sequence[int | None],
     where: str,
     *,
@@ -235,7 +235,7 @@ def _options(
             result = at + len(places.index)
             cost += entry(operator.transfers, strategy) * places.cycles[result, at]
         parts.append((np.full(len(at), strategy), at, cost, result))
-    joined = OperatorOptions(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    joined = OperatorOptions(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     if not len(joined.cost):
         raise SpecError(f"{where}.units", "no submesh of the chip has so many units")
     return joined

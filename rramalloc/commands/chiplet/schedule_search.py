@@ -46,11 +46,13 @@ def schedule_lower_bound(problem: ScheduleProblem) -> float:
     sizes = problem.places.sizes
     units = float(problem.description.chip.count)
     spread = [options.cost * sizes[options.place] / units for options in problem.options]
-    unary = max((along, spread), key=lambda costs: sum(float(each.min()) for each in costs))
+    unary = max(
+        (along, spread), key=lambda costs: sum(float(costs_of_operator.min()) for costs_of_operator in costs)
+    )
     entries = sum(len(problem.options[link.to].cost) for link in problem.links) * len(sizes)
     if entries > MOST_ENTRIES:
-        return sum(float(each.min()) for each in unary) + sum(
-            float(each.tables.min()) for each in problem.links
+        return sum(float(costs_of_operator.min()) for costs_of_operator in unary) + sum(
+            float(costs_of_operator.tables.min()) for costs_of_operator in problem.links
         )
     return _bucket_pass(problem, unary)
 
@@ -71,8 +73,8 @@ def _heaviest_path(problem: ScheduleProblem) -> list[int]:
 
 
 def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
-    """Return the least sum of unary and edge costs as far as a bucket pass sees it."""
-    costs = [each.copy() for each in unary]
+    """Return a lower bound of the sum of unary and edge costs by a bucket pass (see above)."""
+    costs = [cost.copy() for cost in unary]
     bound = 0.0
     for v in reversed(problem.order):
         links = problem.entering[v]
@@ -80,17 +82,17 @@ def _bucket_pass(problem: ScheduleProblem, unary: Sequence[Floats]) -> float:
             bound += float(costs[v].min())
         earlier = Counter(link.source for link in links)
         for link in links:
+            # Splitting the reader's costs over its edges keeps the sum a lower bound.
             below = costs[v] / (len(earlier) * earlier[link.source])
             costs[link.source] = costs[link.source] + _message(problem, link, below)
     return bound
 
 
 def _message(problem: ScheduleProblem, link: EdgeLink, below: Floats) -> Floats:
-    """Return for every option of the source the least of the edge and `below`, which is by option of the
-    reader.
+    """Return, by option of the source, the minimum over the reader's options of edge cost + `below`.
 
-    Hops depend on places alone, tables on strategies alone: the least over the places of each strategy of
-    the reader is taken once for all strategies of the source.
+    below: by option of the reader. Hops depend on places alone, tables on strategies alone: the minimum over
+    the places of each strategy of the reader is taken once for all strategies of the source.
     """
     source = problem.options[link.source]
     to = problem.options[link.to]
@@ -161,7 +163,7 @@ class GroupSchedule:
 
 
 class ScheduleSearch:
-    """The moves, and what they cost. spent_s: seconds of a reference core so far."""
+    """Moves of the search on one problem. spent_s: work so far, in seconds of a reference core."""
 
     def __init__(self, problem: ScheduleProblem, stop: Work, seed: int) -> None:
         self.problem, self.stop = problem, stop
@@ -233,7 +235,7 @@ class ScheduleSearch:
         return best
 
     def _take_out(self, schedule: GroupSchedule, v: int) -> float:
-        """Take an operator out of the schedule; return what that saves."""
+        """Take an operator out of the schedule; return by how much the cost falls."""
         option = schedule.chosen[v]
         cost = self.problem.options[v].cost
         others = [u for u in schedule.groups[schedule.place(v)] if u != v]
@@ -264,10 +266,10 @@ class ScheduleSearch:
         return conflicts
 
     def _insert(self, schedule: GroupSchedule, v: int, *, alone: bool = False, blinks: float = 0.0) -> float:
-        """Put an operator where it costs least; return what it adds.
+        """Insert an operator where it adds the least cost; return that cost.
 
-        alone: in a group of its own; blinks: share of groups that are overlooked, where a group of its own
-        stands anywhere that the edges allow, so that other groups can be joined later.
+        alone: only into a new group; blinks: share of the groups that are skipped at random. A new group then
+        stands at a random position that the edges allow, so that other groups can join it later.
         """
         groups = schedule.groups
         edges = self._edges(schedule, v)
@@ -298,7 +300,7 @@ class ScheduleSearch:
         return least
 
     def _range(self, schedule: GroupSchedule, v: int) -> tuple[int, int]:
-        """Return the groups that may hold an operator: from the first to below the second."""
+        """Return the range (first, behind the last) of groups that may hold an operator."""
         low = 0
         high = len(schedule.groups)
         for number, group in enumerate(schedule.groups):
@@ -312,7 +314,7 @@ class ScheduleSearch:
         return max((float(self.problem.options[u].cost[schedule.chosen[u]]) for u in group), default=0.0)
 
     def _near(self, schedule: GroupSchedule) -> list[int]:
-        """Return the operators of one group, or some around one, or any where these are too few."""
+        """Draw the operators to take out: a group, or neighbours of an operator and any others if too few."""
         first = int(self.random.integers(len(schedule.chosen)))
         group = schedule.groups[schedule.place(first)]
         if len(group) > 1 and self.random.random() < _P_GROUP:

@@ -46,7 +46,9 @@ def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> in
     are dealt to the Q blocks, which these make distinct, in M! [x^M] prod_q sum_{j >= least_q} x^j / j! ways.
     With one storage unit at least this is the sum of Q! S(N, Q) S(M, Q).
     """
-    blocks = _stirling(compute)
+    blocks = [1] + [0] * compute  # Stirling numbers by the number of blocks, row after row
+    for _ in range(compute):
+        blocks = [0, *(blocks[q - 1] + q * blocks[q] for q in range(1, compute + 1))]
     return sum(blocks[len(needs)] * _deals(storage, tuple(needs))[storage] for needs in least)
 
 
@@ -56,27 +58,19 @@ def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator
         if sum(needs) > storage or len(needs) > compute:
             continue
         for labels in _partitions(compute, len(needs)):
-            own = _blocks(labels, len(needs))
+            blocks = _blocks(labels, len(needs))
             for dealt in _dealings(storage, list(needs)):
-                yield Assignment(own, _blocks(dealt, len(needs)))
-
-
-def _stirling(units: int) -> list[int]:
-    """Return the numbers of ways to part `units` distinct units into 0, 1, ... non-empty blocks."""
-    row = [1] + [0] * units
-    for _ in range(units):
-        row = [0, *(row[blocks - 1] + blocks * row[blocks] for blocks in range(1, units + 1))]
-    return row
+                yield Assignment(blocks, _blocks(dealt, len(needs)))
 
 
 @lru_cache(maxsize=2 * MAX_ENUMERATED)  # one list is often the start of the next
 def _deals(units: int, needs: tuple[int, ...]) -> tuple[int, ...]:
-    """Count the ways to deal 0 ... `units` distinct units to subtasks, each with its needs or more."""
+    """Count the assignments of 0 ... `units` distinct units to subtasks, each with its needs or more."""
     if not needs:
         return (1,) + (0,) * units
     shorter = _deals(units, needs[:-1])
     return tuple(
-        sum(comb(total, own) * shorter[total - own] for own in range(needs[-1], total + 1))
+        sum(comb(total, dealt) * shorter[total - dealt] for dealt in range(needs[-1], total + 1))
         for total in range(units + 1)
     )
 
@@ -123,12 +117,12 @@ def _blocks(labels: Sequence[int], count: int) -> Blocks:
 
 
 MAX_WAYS = 10**5
-"""Ways that are looked at one by one, where routes have bandwidths of their own."""
+"""Limit of splits that are timed one by one, because routes have different bandwidths."""
 _SPLITS: tuple[SplitBy, ...] = ("windows", "outputs")
 
 
 class Busiest(NamedTuple):
-    """Number of subtasks of a task, and the one that takes longest: its share, what is split, its time."""
+    """The slowest subtask of a task. subtasks: of the task; share, split: its part of it; terms: its time."""
 
     subtasks: int
     share: float
@@ -139,12 +133,12 @@ class Busiest(NamedTuple):
     def of(cls, task: LayerTask, parts: TaskSplit) -> Busiest:
         """Return the subtask of a task that takes longest, the first of equals."""
         timed = [(part, task.terms(part.share, part.split, part.rates)) for part in parts]
-        part, terms = max(timed, key=lambda each: each[1].total_ns)
+        part, terms = max(timed, key=lambda entry: entry[1].total_ns)
         return cls(len(parts), float(part.share), part.split, terms)
 
 
 class Best(NamedTuple):
-    """The fastest way to do one task: its strategy's name, its subtasks, and the one that takes longest."""
+    """The fastest split of one task. name: of its strategy; split: its subtasks; busiest: the slowest one."""
 
     name: str
     split: TaskSplit
@@ -168,7 +162,8 @@ def times_of(tasks: Sequence[LayerTask], plans: Sequence[StrategyPlan]) -> Float
 class WayClass(NamedTuple):
     """Equivalence class of splits with equal time.
 
-    ways: how many fit every task; way: one of them; split: what it deals out.
+    ways: number of its splits that fit every task; assignment: one of them; split: whether windows or output
+    channels are divided.
     """
 
     name: str
@@ -178,14 +173,14 @@ class WayClass(NamedTuple):
 
 
 class Enumeration:
-    """Ways to give N compute and M storage units to Q = 1 ... N subtasks, in classes of equal time.
+    """All splits of N compute and M storage units among Q = 1 ... N subtasks, in classes of equal time.
 
-    The memory of the chip is divided into M equal units. Windows or output channels are dealt out evenly, the
-    larger shares first. A class is of ways whose storage can hold the data of every task; the best way of
-    one task only has to hold the data of that task. Where no route has bandwidths of its own, time depends
-    on Q and on what is split alone, so ways are counted and not made; else they are looked at one by one.
-    ways: to share the units out; times_ns: of tasks x classes; bests: of every task.
-    Raises SpecError if the chip has fewer units, or no way fits.  Source: docs/sources/companions.md 1.
+    The memory of the chip is divided into M equal units. Windows or output channels are divided evenly, the
+    larger shares first. The splits of a class can store the data of every task; the best split of one task
+    only has to store the data of that task. If all routes have the chip's bandwidths, time depends on Q and
+    on the divided quantity alone: splits are then counted without being listed, else timed one by one.
+    ways: number of splits; times_ns: of tasks x classes; bests: of every task.
+    Raises SpecError if the chip has fewer units, or no split fits.  Source: docs/sources/companions.md 1.
     """
 
     def __init__(self, compute: int, storage: int, tasks: Sequence[LayerTask], chip: ChipPerformance) -> None:
@@ -210,7 +205,7 @@ class Enumeration:
             _refuse(storage, tasks, self.unit_bytes)
 
     def plans(self) -> list[StrategyPlan]:
-        """Return a way of every class as a strategy."""
+        """Return one split of every class as a strategy."""
         return [
             StrategyPlan(
                 kind.name,
@@ -226,7 +221,7 @@ class Enumeration:
         return self._tasks[place].split_among([*zip(*assignment, strict=True)], split, self._chip)
 
     def _propose(self, place: int, name: str, assignment: Assignment, split: SplitBy) -> None:
-        """Keep a way if it does a task faster than those before."""
+        """Keep a split as the best of a task if it is faster than those before."""
         parts = self._split(assignment, split, place)
         best = self.bests[place]
         offered = Best(name, parts, Busiest.of(self._tasks[place], parts))
@@ -234,7 +229,7 @@ class Enumeration:
             self.bests[place] = offered
 
     def _count_class(self, count: int, split: SplitBy) -> None:
-        """Count the ways of a number of subtasks: those that fit every task, and one for each task alone."""
+        """Add the class of splits into `count` subtasks, and propose one split to each task that it fits."""
         name = f"{split} / {count}"
         needs = [self._least(task, count, split) for task in self._tasks]
         every = [max(column) for column in zip(*needs, strict=True)]
@@ -258,7 +253,7 @@ class Enumeration:
         return least
 
     def _look_at_all(self, splits: Sequence[tuple[int, SplitBy]]) -> Floats:
-        """Classify every way by the routes and storage of its subtasks, then by the times."""
+        """Classify every split by the routes and storage of its subtasks, then by times; return the times."""
         columns: list[Floats] = []
         classes: list[WayClass] = []
         rated = cache(self._chip.rates)
@@ -271,7 +266,9 @@ class Enumeration:
                 )
             parts = np.array([[(*rates, held) for rates, held in kind] for kind in kinds])
             times = np.array([self._timed_at_once(task, parts, split) for task in self._tasks])
-            some = [WayClass(_named(each[0], split), split, len(each), each[0]) for each in kinds.values()]
+            some = [
+                WayClass(_named(alike[0], split), split, len(alike), alike[0]) for alike in kinds.values()
+            ]
             for place, column in enumerate(times.argmin(axis=1).tolist()):
                 if np.isfinite(times[place, column]):
                     self._propose(place, some[column].name, some[column].assignment, split)
@@ -282,7 +279,7 @@ class Enumeration:
             return np.empty((len(self._tasks), 0))
         every = np.stack(columns, axis=1)
         _, first, kind_of = np.unique(every, axis=1, return_index=True, return_inverse=True)
-        totals = np.bincount(kind_of.ravel(), weights=[each.ways for each in classes])
+        totals = np.bincount(kind_of.ravel(), weights=[alike.ways for alike in classes])
         for number in np.argsort(first, kind="stable").tolist():  # in the order of their first ways
             self.classes.append(classes[first[number]]._replace(ways=int(totals[number])))
         merged: Floats = every[:, np.sort(first)]
@@ -307,7 +304,10 @@ def _named(assignment: Assignment, split: SplitBy) -> str:
 
 
 def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
-    """Check that the chip has the compute units; its memory is divided into any number of storage units."""
+    """Raise SpecError unless the chip has the compute units, and its routes fit the storage units.
+
+    Without routes its memory can be divided into any number of storage units.
+    """
     most = min(chip.processors, MAX_ENUMERATED)
     if not 1 <= compute <= most:
         has = f"the chip has {chip.processors} (processors)"
@@ -324,7 +324,7 @@ def _check_units(compute: int, storage: int, chip: ChipPerformance) -> None:
 
 
 def _refuse(storage: int, tasks: Sequence[LayerTask], unit_bytes: int) -> None:
-    """Raise SpecError if not even one subtask fits, which needs least in all: say by how much."""
+    """Raise SpecError with the memory that the largest task lacks in one subtask, which needs least."""
     needs = [task.need_bytes(Fraction(1), "windows", keeps_weights=True) for task in tasks]
     task = tasks[needs.index(max(needs))]
     need = max(needs)

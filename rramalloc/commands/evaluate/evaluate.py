@@ -71,25 +71,25 @@ def plan_of_copies(
                 place,
                 f"has {count} copies, the chip has {chip.storage_units} storage units: each copy needs one",
             )
-    need = sum(count * each for count, each in zip(counts, demand, strict=True))
+    need = sum(count * arrays for count, arrays in zip(counts, demand, strict=True))
     if need > chip.processors:
         raise SpecError(
             where, f"takes {need} arrays, the chip has {chip.processors} processors: each array is one"
         )
     splits = []
     first = 1
-    for task, count, each in zip(tasks, counts, demand, strict=True):
+    for task, count, arrays in zip(tasks, counts, demand, strict=True):
         held, more, units, stored = *divmod(chip.storage_units, count), [], 1
         for copy in range(count):
-            begin = first + copy * each
+            begin = first + copy * arrays
             end = stored + held + (copy < more)
-            compute = range(begin, begin + each) if each else range(1, chip.processors + 1)
+            compute = range(begin, begin + arrays) if arrays else range(1, chip.processors + 1)
             units.append((compute, range(stored, end)))
             stored = end
         split = task.split_among(units, "windows", chip)
         check_capacity(split, task, chip, f"{where}: task {task.name[:60]!r}", keeps_weights=False)
         splits.append(split)
-        first += count * each
+        first += count * arrays
     return StrategyPlan(name, where, splits.__getitem__, divides_anew=False)
 
 
@@ -97,15 +97,16 @@ StrategyLike = Strategy | str | os.PathLike[str]
 
 
 def _listed(items: Any) -> list[Any]:
-    """Return a list or tuple as a list; anything else, such as a path, as a list of one."""
+    """Return a list or tuple as a list, anything else, such as a path, as a list with that item."""
     return list(items) if isinstance(items, list | tuple) else [items]
 
 
 def _named(allocations: Sequence[AllocationInput]) -> list[str]:
     """Return the names of their strategies: of the file, with its folder where two are called the same."""
-    stems = [Path(each.where).stem or each.where for each in allocations]
+    stems = [Path(allocation.where).stem or allocation.where for allocation in allocations]
     return [
-        stem if stems.count(stem) == 1 else each.where for each, stem in zip(allocations, stems, strict=True)
+        stem if stems.count(stem) == 1 else allocation.where
+        for allocation, stem in zip(allocations, stems, strict=True)
     ]
 
 
@@ -127,16 +128,16 @@ def propose_copies(
 
     Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.knapsack`).
     """
-    useful = [_useful(task, each, chip, arrays) for task, each in zip(tasks, demand, strict=True)]
-    minimum = sum(copies[0] * each for copies, each in zip(useful, demand, strict=True))
+    useful = [_useful(task, of_copy, chip, arrays) for task, of_copy in zip(tasks, demand, strict=True)]
+    minimum = sum(copies[0] * of_copy for copies, of_copy in zip(useful, demand, strict=True))
     if minimum > arrays:
-        needs = [(task.name, each) for task, each in zip(tasks, demand, strict=True) if each]
+        needs = [(task.name, of_copy) for task, of_copy in zip(tasks, demand, strict=True) if of_copy]
         raise BudgetError(minimum, arrays, needs)
     costs = list[Floats]()
     for task, each_count in zip(tasks, useful, strict=True):
         shares = (task.even_shares(count, "windows")[0] for count in each_count)
         costs.append(np.array([task.terms(share, "windows", chip.own_rates).total_ns for share in shares]))
-    taken = [np.array(counts)[:, None] * each for counts, each in zip(useful, demand, strict=True)]
+    taken = [np.array(counts)[:, None] * of_copy for counts, of_copy in zip(useful, demand, strict=True)]
     options = Knapsack.of(costs, taken, [arrays], SAME_SUM)
     chosen, _, proven = least_sum(options, Work())
     copies = [counts[at] for counts, at in zip(useful, chosen - options.first[:-1], strict=True)]
@@ -171,10 +172,10 @@ def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) ->
 
 def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
     """Return True if storage dealt out evenly holds the data of every copy, larger shares first."""
-    each, more = divmod(chip.storage_units, copies)
+    units, more = divmod(chip.storage_units, copies)
     shares = task.even_shares(copies, "windows")
     large = task.windows % copies or copies
-    for share, held in ((shares[0], each + (large <= more)), (shares[-1], each)):
+    for share, held in ((shares[0], units + (large <= more)), (shares[-1], units)):
         if task.need_bytes(share, "windows", keeps_weights=False) > held * chip.unit_bytes:
             return False
     return True
@@ -183,7 +184,10 @@ def _holds(task: LayerTask, copies: int, chip: ChipPerformance) -> bool:
 def _in_common(
     given: Sequence[AllocationInput], fc: FullyConnected | None, host: HostLike | None
 ) -> MappingOptions:
-    """Return what is left to the host: as asked, or as all allocations say. Raises SpecError."""
+    """Return the common options: `fc` and `host` as given, else those of all allocations, which must agree.
+
+    Raises SpecError.
+    """
     asked = [allocation.options.changed(fc=fc, host=host) for allocation in given]
     asked = asked or [DEFAULT_MAPPING.changed(fc=fc, host=host)]
     for name in ("fc", "host"):
@@ -221,8 +225,7 @@ def evaluate(
     latency_table: LatencyTableLike | None = None,
     **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
-    """Compare strategies side by side, layer after layer: load matrix, performance matrix, and the best there
-    is.
+    """Compare strategies layer after layer: load matrix, performance matrix, and the best strategy.
 
     Parameters
     ----------
@@ -268,7 +271,9 @@ def evaluate(
     alone = isinstance(chip, ChipPerformance)
     if alone and any(name.startswith("units.") for name in values_of(set_values)):
         raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")
-    given = [read_allocation(each, f"allocation {n}") for n, each in enumerate(_listed(allocations), 1)]
+    given = [
+        read_allocation(allocation, f"allocation {n}") for n, allocation in enumerate(_listed(allocations), 1)
+    ]
     machines = [as_hardware(allocation.hardware, crossbar, set_values) for allocation in given]
     if chip is not None and not isinstance(chip, ChipPerformance):
         machines = [as_hardware(chip, crossbar, set_values)] * max(1, len(given))
@@ -293,7 +298,7 @@ def evaluate(
     common = _in_common(given, fc, host)
     for allocation in given:
         allocation.without_blocks(source, "a strategy")
-    options = [each.options.changed(mapping=mapping, fc=fc, host=host) for each in given]
+    options = [allocation.options.changed(mapping=mapping, fc=fc, host=host) for allocation in given]
     options = options or [common.changed(mapping=mapping)]
     if not (tables or given or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
@@ -307,9 +312,9 @@ def evaluate(
         raise SpecError("mapping", reason)
     plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
     proposal = None
-    for name, own, machine, chosen in zip(_named(given), given, machines, options, strict=False):
+    for name, allocation, machine, chosen in zip(_named(given), given, machines, options, strict=False):
         demand = _demands(source, tasks, machine, chosen)
-        plans.append(plan_of_copies(name, own.copies, demand, tasks, parameters, own.where))
+        plans.append(plan_of_copies(name, allocation.copies, demand, tasks, parameters, allocation.where))
     if arrays is not None:
         demand = _demands(source, tasks, machines[0], options[0])
         proposal, plan = propose_copies(tasks, demand, parameters, arrays)

@@ -1,6 +1,6 @@
-"""Evaluation: which strategy is fastest layer after layer, and what holds every task back.
+"""Evaluation: the fastest strategy layer after layer, and the bottleneck of every task.
 
-Its matrices say who does what (load, streamed JSON) and how long it takes (performance, CSV or Parquet).
+Its matrices are the units of every subtask (load, streamed JSON) and run times (performance, CSV or Parquet).
 Source: docs/sources/companions.md 1.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class LoadMatrix(Record):
-    """Who does what. matrix: tasks x strategies; an entry lists (subtask, compute units, storage units).
+    """Units of every subtask: tasks x strategies; an entry lists (subtask, compute units, storage units).
 
     Units and subtasks are numbered from 1.  Source: docs/sources/companions.md 1.
     """
@@ -413,6 +413,17 @@ def evaluate_strategies(
     order = np.argsort(total, kind="stable")[:_RANKED].tolist()
     least = float(total[order[0]])
     best = columns[order[0]]
+    enumerated = None
+    if enumeration is not None and units is not None:
+        totals = column_sums(enumeration.times_ns).tolist()
+        classes = [
+            EnumeratedClass.gather(kind, subtasks=len(kind.assignment.compute), time_ns=time_ns)
+            for kind, time_ns in zip(enumeration.classes, totals, strict=True)
+        ]
+        compute, storage = units
+        enumerated = Enumerated.gather(
+            enumeration, compute_units=compute, storage_units=storage, classes=tuple(classes)
+        )
     document = EvaluationDocument(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -421,7 +432,7 @@ def evaluate_strategies(
         fc=options.fc,
         host=options.host,
         strategies=len(columns),
-        enumerated=None if enumeration is None or units is None else _enumerated(enumeration, units),
+        enumerated=enumerated,
         best=best.name,
         time_ns=least,
         equals=int((total == least).sum()),
@@ -466,19 +477,6 @@ def _composed(tasks: Sequence[LayerTask], bests: Sequence[Best]) -> tuple[Compos
 def _task_time(task: LayerTask, strategy: str, busiest: Busiest) -> TaskTime:
     terms = busiest.terms
     return TaskTime.gather(terms, busiest, task, strategy=strategy, time_ns=terms.total_ns)
-
-
-def _enumerated(enumeration: Enumeration, units: tuple[int, int]) -> Enumerated:
-    totals = column_sums(enumeration.times_ns).tolist()
-    return Enumerated.gather(
-        enumeration,
-        compute_units=units[0],
-        storage_units=units[1],
-        classes=tuple(
-            EnumeratedClass.gather(each, subtasks=len(each.assignment.compute), time_ns=time_ns)
-            for each, time_ns in zip(enumeration.classes, totals, strict=True)
-        ),
-    )
 
 
 def _check_names(plans: Sequence[StrategyPlan]) -> None:

@@ -192,7 +192,7 @@ def plan_of(
 
 
 _OFF_ONE = 1e-5
-"""Distance from 1 that shares written as decimal fractions may have in sum."""
+"""Difference from 1 that the sum of shares may have: decimal fractions such as 0.33333 are rounded."""
 
 
 class _Kind(NamedTuple):
@@ -225,7 +225,7 @@ class _Kind(NamedTuple):
 def _checked(
     entries: tuple[SubtaskEntry, ...], idle: tuple[UnitId, ...], chip: ChipPerformance, place: str
 ) -> tuple[SubtaskEntry, ...]:
-    """Return the subtasks among the entries, once their units obey the rules."""
+    """Return the subtasks among the entries. Raises SpecError where their units break a rule of `plan_of`."""
     subtasks = tuple(entry for entry in entries if not entry.only_marks)
     if not subtasks:
         raise SpecError(place, "has no subtask: a task needs at least one, with compute and storage units")
@@ -235,7 +235,7 @@ def _checked(
     )
     for kind in kinds:
         for number, subtask in enumerate(subtasks, 1):
-            _own(kind, number, getattr(subtask, kind.field), f"{place}, subtask {number}")
+            _give(kind, number, getattr(subtask, kind.field), f"{place}, subtask {number}")
     unused = _idle([mark for entry in entries for mark in entry.idle] + list(idle), kinds, f"{place}: idle")
     for kind in kinds:
         left = set(range(1, kind.most + 1)) - kind.owners.keys() - unused[kind.letter]
@@ -251,8 +251,8 @@ def _checked(
     return subtasks
 
 
-def _own(kind: _Kind, number: int, units: tuple[UnitId, ...], where: str) -> None:
-    """Give units to a subtask. Raises SpecError for unknown and doubly given units."""
+def _give(kind: _Kind, number: int, units: tuple[UnitId, ...], where: str) -> None:
+    """Enter units as those of a subtask. Raises SpecError for unknown and doubly given units."""
     if not units:
         raise SpecError(where, f"has no {kind.field} unit: it needs at least one")
     for unit in units:
@@ -272,21 +272,21 @@ def _idle(marked: Sequence[UnitId], kinds: Sequence[_Kind], where: str) -> dict[
     idle: dict[str, set[int]] = {kind.letter: set() for kind in kinds}
     for mark in marked:
         if isinstance(mark, int):
-            own = [kind for kind in kinds if 1 <= mark <= kind.most]
+            meant = [kind for kind in kinds if 1 <= mark <= kind.most]
         else:
-            own = [kind for kind in kinds if mark[0] == kind.letter]
-            own[0].number(mark, where)
-        if not own:
+            meant = [kind for kind in kinds if mark[0] == kind.letter]
+            meant[0].number(mark, where)
+        if not meant:
             units = " or ".join(f"{kind.letter}1 to {kind.letter}{kind.most}" for kind in kinds)
             raise SpecError(where, f"unit {brief(mark)} does not exist: the chip has {units}")
         unit = _number(mark)
-        if all(unit in kind.owners for kind in own):
+        if all(unit in kind.owners for kind in meant):
             raise SpecError(
                 where,
-                f"{own[0].named(unit)} is marked idle, but subtask {own[0].owners[unit]} "
+                f"{meant[0].named(unit)} is marked idle, but subtask {meant[0].owners[unit]} "
                 "has it: take it from one of them",
             )
-        for kind in own:
+        for kind in meant:
             idle[kind.letter].add(unit)
     return idle
 
@@ -305,5 +305,5 @@ def _check_shares(subtasks: tuple[SubtaskEntry, ...], place: str) -> None:
 
 
 def _number(unit: UnitId) -> int:
-    """Return 3 for 3, C3, C_3 and D3."""
+    """Return the number of a unit: 3 of 3, C3, C_3 and D3."""
     return unit if isinstance(unit, int) else int(unit[1:].lstrip("_"))

@@ -25,7 +25,7 @@ SplitBy = Literal["windows", "outputs"]
 
 
 class TaskTerms(NamedTuple):
-    """Run time of a subtask in ns: bringing its input in, computing, taking its output out."""
+    """Run time of a subtask in ns: reading its input, computing, and writing its output."""
 
     in_ns: float
     compute_ns: float
@@ -33,7 +33,7 @@ class TaskTerms(NamedTuple):
 
     @property
     def total_ns(self) -> float:
-        """All three."""
+        """Sum of the three terms."""
         return self.in_ns + self.compute_ns + self.out_ns
 
     @property
@@ -90,10 +90,13 @@ class LayerTask(NamedTuple):
         """Return the subtasks that have these (compute, storage) units, in even shares unless given."""
         split = self.split_by(split)
         parts = zip(units, shares or self.even_shares(len(units), split), strict=True)
-        return tuple(Subtask(*own, share, split, chip.rates(*own)) for own, share in parts)
+        return tuple(
+            Subtask(*units_of_part, share, split, chip.rates(*units_of_part))
+            for units_of_part, share in parts
+        )
 
     def terms(self, share: Fraction, split: SplitBy, rates: Rates) -> TaskTerms:
-        """Run time of a subtask. By windows it reads its share of the input, by output channels all of it.
+        """Return the run time of a subtask: it reads its share of the input, or all if channels are divided.
 
         Source: docs/sources/companions.md 1.
         """
@@ -108,11 +111,11 @@ class LayerTask(NamedTuple):
         weights = self.bytes_working if keeps_weights else 0
         if split == "outputs":
             moved = share * (self.bytes_out + weights)
-            whole = self.bytes_in
+            undivided = self.bytes_in
         else:
             moved = share * (self.bytes_in + self.bytes_out)
-            whole = weights
-        return -(-moved.numerator // moved.denominator) + whole
+            undivided = weights
+        return -(-moved.numerator // moved.denominator) + undivided
 
     def even_shares(self, subtasks: int, split: SplitBy) -> tuple[Fraction, ...]:
         """Return whole windows or channels dealt out as evenly as they go, the larger shares first."""
@@ -133,10 +136,10 @@ def tasks_of(
     machine: Hardware | None = None,
     measured: MeasuredSteps | None = None,
 ) -> tuple[LayerTask, ...]:
-    """Return the tasks in execution order, without weight layers that are left to the host.
+    """Return the tasks in execution order, without weight layers on the host.
 
-    machine: a window of a weight layer whose cost the chip does not name takes a step of it; measured: what
-    a window of every weight layer takes, whatever the chip says.
+    machine: hardware whose step is the time of a window of a weight layer for which the chip gives no cost;
+    measured: time of a window of every weight layer, which replaces the chip's.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
@@ -188,11 +191,11 @@ def tasks_of(
 
 
 def check_task_names(names: Iterable[str], tasks: Sequence[LayerTask], where: str) -> None:
-    """Raise SpecError for a name that is no task, with the names that are near."""
+    """Raise SpecError for a name that is no task, with similar names of tasks."""
     known = dict.fromkeys(task.name for task in tasks)
     for name in names:
         if name not in known:
-            first = ", ".join(each[:60] for each in [*known][:8]) + (", ..." if len(known) > 8 else "")
+            first = ", ".join(task[:60] for task in [*known][:8]) + (", ..." if len(known) > 8 else "")
             hint = suggestion(name, [*known]) or f"tasks: {first}"
             raise SpecError(where, f"{brief(name)} is no task of the network; {hint}")
 

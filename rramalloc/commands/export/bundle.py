@@ -1,4 +1,4 @@
-"""Export: the files made for one tool, and what that tool will round, ignore or count in another way."""
+"""Export: the files made for one tool, and remarks on what it rounds, ignores or counts differently."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _SEAL = "Written by rramalloc; sha256 of all files up to this line: "
 
 
 class Remark(Record):
-    """One thing that the tool does in another way.
+    """One difference between the allocation and what the tool makes of it.
 
-    layer: None if it concerns all; text: what it is; kind: "rounded" a number the tool will round, "ignored"
-    what it does not look at, "changed" what is written or counted in another way, "note" what its user should
-    know.
+    layer: None if it concerns all; text: the difference in words; kind: "rounded" for a number that the tool
+    rounds, "ignored" for a value that it does not read, "changed" for one that is written or counted
+    differently, "note" for anything else that its user should know.
     """
 
     layer: str | None
@@ -74,7 +74,7 @@ def run_script(name: str, about: str) -> ExportedFile:
 class Bundle(NamedTuple):
     """Files of a target for a subject.
 
-    command: what goes from a checkout of the tool to its figures, "" for files without a tool;
+    command: shell command that runs the tool from its checkout, "" for files without a tool;
     places: whether the files hold the placement of the subject, if it has one; blocks: whether they hold the
     blocks that copies compute in a step (mapping "sdk").
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Unpack, cast
 
 import typer
 
@@ -11,9 +11,6 @@ from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_view_as
 from rramalloc.cli.parameters import OF_ALLOCATION, Help, Value, described, passed
 from rramalloc.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from rramalloc.commands.export.bundle import Export
 
 
 def _is_target(name: str | None) -> str | None:
@@ -61,44 +58,31 @@ def command(
     from rramalloc.commands.export.export import export as run_export
 
     if to is None:
-        _list_tools(given, check=check, quiet=quiet)
+        from rramalloc.commands.export.export import export_check
+        from rramalloc.commands.export.view import check_view
+
+        if not check:
+            words = "name a tool with --to, or list those that take the allocation with --check"
+            raise typer.BadParameter(words)
+        print_view_as(check_view(export_check(**passed(given, export_check))), "table", quiet=quiet)
         return
     if output is not None and not check:
         check_target(output, (network, allocation, placement, cast("str | None", shared["hardware"])))
     made = run_export(**passed(given, run_export))
+    if check and made.remarks:
+        from rramalloc.commands.export.view import remarks_view
+
+        print_view_as(remarks_view(made), "table", quiet=quiet)
+        return
     if check:
-        _print_remarks(made, quiet=quiet)
+        typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
         return
     if output is None:
         typer.echo(made.single_text(), nl=False)
     else:
         for path in made.save(output):
             note(f"wrote {path}", quiet=quiet)
-    _tell(made, quiet=quiet)
-
-
-def _list_tools(given: dict[str, Any], *, check: bool, quiet: bool) -> None:
-    """Print which tools take the allocation. Raises BadParameter where no check is asked for."""
-    from rramalloc.commands.export.export import export_check
-    from rramalloc.commands.export.view import check_view
-
-    if not check:
-        raise typer.BadParameter("name a tool with --to, or list those that take the allocation with --check")
-    view = check_view(export_check(**passed(given, export_check)))
-    print_view_as(view, "table", quiet=quiet)
-
-
-def _print_remarks(made: Export, *, quiet: bool) -> None:
-    from rramalloc.commands.export.view import remarks_view
-
-    if not made.remarks:
-        typer.echo(f"{made.target}: nothing is rounded, ignored or counted otherwise")
-        return
-    print_view_as(remarks_view(made), "table", quiet=quiet)
-
-
-def _tell(made: Export, *, quiet: bool) -> None:
-    """Print the remarks on all layers, and the number of those on single layers."""
+    # Remarks on all layers are printed, those on single layers are counted: there may be hundreds.
     for remark in made.remarks:
         if remark.layer is None:
             note(f"note: {remark.text}", quiet=quiet)

@@ -23,15 +23,15 @@ _OWN = Path(__file__).parent / "targets"
 
 
 def target_names() -> tuple[str, ...]:
-    """Return the names of all targets, sorted; own ones first."""
-    own = sorted(path.stem for path in _OWN.glob("[a-z]*.py"))
-    return (*own, *sorted(set(foreign(GROUP)) - set(own)))
+    """Return the names of all targets, sorted: those of this package, then those of others."""
+    shipped = sorted(path.stem for path in _OWN.glob("[a-z]*.py"))
+    return (*shipped, *sorted(set(foreign(GROUP)) - set(shipped)))
 
 
 def target_function(given: str | ExportTarget) -> ExportTarget:
-    """Return what makes the files of a target; imported only now. Raises UnknownNameError, PluginError.
+    """Return the function that makes the files of a target; its module is imported only now.
 
-    given: the name of the target, or a function of the caller's.
+    given: the name of the target, or a function of the caller's. Raises UnknownNameError, PluginError.
     """
     if not isinstance(given, str):
         return _checked(given, f"export target {target_name(given)!r}, which was given as a function,")
@@ -39,8 +39,8 @@ def target_function(given: str | ExportTarget) -> ExportTarget:
     if name not in target_names():
         raise UnknownNameError("export target", name, target_names())
     if (_OWN / f"{name}.py").exists():
-        own: ExportTarget = import_module(f"rramalloc.commands.export.targets.{name}").export
-        return own
+        target: ExportTarget = import_module(f"rramalloc.commands.export.targets.{name}").export
+        return target
     return _checked(load_foreign(GROUP, name, "export target"), entry_point(GROUP, name, "export target"))
 
 
@@ -53,7 +53,7 @@ def target_name(given: str | ExportTarget) -> str:
 
 
 def _checked(target: ExportTarget, what: str) -> ExportTarget:
-    """Return a target of others, of which only files are taken; `what` says in words whose it is."""
+    """Return a target from outside this package with its bundle checked; what: whose it is, in words."""
 
     def made(subject: Subject) -> Bundle:
         with plugin_errors(what):
@@ -62,7 +62,7 @@ def _checked(target: ExportTarget, what: str) -> ExportTarget:
                 raise TypeError(f"it returned a {type(bundle).__name__}, a Bundle is needed")
             if not bundle.files or not all(isinstance(file, ExportedFile) for file in bundle.files):
                 raise TypeError("its files must be ExportedFile, one or more")
-            if not all(isinstance(each, Remark) for each in bundle.remarks):
+            if not all(isinstance(item, Remark) for item in bundle.remarks):
                 raise TypeError("its remarks must be Remark")
             if len({file.name for file in bundle.files}) < len(bundle.files):
                 raise ValueError("two of its files have the same name")

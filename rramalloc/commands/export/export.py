@@ -137,8 +137,10 @@ def subject_of(
     placed = None if placement is None else as_placement(placement)
     source = read_allocation(allocation).made_for(network)
     if placed is not None:
-        own = placed.options
-        source = source.changed(hardware=placed.hardware, mapping=own.mapping, fc=own.fc, host=own.host)
+        options = placed.options
+        source = source.changed(
+            hardware=placed.hardware, mapping=options.mapping, fc=options.fc, host=options.host
+        )
     source = source.with_arguments(network, given or {})
     source.of_one_kind("export")
     if source.options.mapping != "sdk":

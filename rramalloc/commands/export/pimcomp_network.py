@@ -125,8 +125,10 @@ def node_list(subject: Subject) -> NodeList:
 
 
 def _fused(network: Network) -> tuple[dict[str, str], dict[str, JsonFields], int]:
-    """Return the weight layer that stands for each operation fused into it, the fields of every layer for
-    what it does to its outputs, and the number of activations of no kind that the tools know."""
+    """Return the fusion of operations into weight layers: (layer by operation, fields by layer, unknown).
+
+    fields: of the activation that a layer applies to its outputs; unknown: number of activations that the
+    tools do not have."""
     nodes = {node.name: node for node in network.nodes}
     alias = dict[str, str]()
     fused = dict[str, JsonFields]()
@@ -170,7 +172,10 @@ def _operation(subject: Subject, node: Node) -> tuple[str, JsonFields]:
         case Pool():
             return "OP_POOL", _pool(subject, node)
         case GlobalPool():
-            return "OP_POOL", _global_pool(subject.network.input_shape(node), node)
+            source = subject.network.input_shape(node)
+            geometry = Geometry((source.height, source.width), (1, 1), Pads(0, 0, 0, 0), (1, 1))
+            method = AVERAGE if node.op == "global_avgpool" else MAXIMUM
+            return "OP_POOL", _window(geometry) | {"pool_method": method, "global": 1}
         case Flatten():
             return "OP_FLATTEN", {}
         case Concat() | Elementwise():
@@ -210,12 +215,6 @@ def _pool(subject: Subject, node: Pool) -> JsonFields:
     pads = _explicit_pads(node.geometry, source, output)
     method = AVERAGE if node.op == "avgpool" else MAXIMUM
     return _window(node.geometry._replace(pads=pads)) | {"pool_method": method, "global": 0}
-
-
-def _global_pool(source: Shape, node: GlobalPool) -> JsonFields:
-    geometry = Geometry((source.height, source.width), (1, 1), Pads(0, 0, 0, 0), (1, 1))
-    method = AVERAGE if node.op == "global_avgpool" else MAXIMUM
-    return _window(geometry) | {"pool_method": method, "global": 1}
 
 
 def _merged(subject: Subject, node: Concat | Elementwise) -> tuple[str, JsonFields]:

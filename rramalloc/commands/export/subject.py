@@ -29,7 +29,7 @@ from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
-"""Remedies if a tool cannot express a network."""
+"""Remedy if a tool cannot express a network."""
 _MOST_DOUBLINGS = 6
 """Doublings of the chips that are tried for a network that a tool cannot store on those there are."""
 _MOST_TRIES = 4
@@ -38,13 +38,13 @@ _MOST_TRIES = 4
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """copies: of every stage by name, in network order; source: the allocation as it was read, with its file
-    for messages and the limits that its user holds.
+    """An allocation that is exported, or a change of it that is tried as a remedy.
 
-    tool: for which it is exported, as its authors write it; see `for_tool`; is_tried: whether it is a change
-    that may become advice, of whose refusal nothing is asked; anew: options with which it is to be allocated
-    first, of a change that stands for an allocation of modes; origin: the subject that it is a change of;
-    layers_only: whether a tool that reads chains takes the layers of any network, without what joins them.
+    copies: of every stage by name, in network order; source: the allocation as it was read, with its file
+    for messages and its user's limits; tool: for which it is exported, as its authors write it (`for_tool`);
+    layers_only: whether a tool that reads chains gets the layers of any network, without what joins them.
+    Of a change: is_tried: True, then errors have no remedies; origin: the subject that was changed; anew:
+    options with which it has to be allocated first, if that has modes.
     """
 
     network: Network
@@ -115,21 +115,23 @@ class Subject:
 
     @property
     def on_host(self) -> Stage | None:
-        """The first layer that is left to the host and no classifier, None for none."""
+        """First layer on the host that is no classifier, None if there is none."""
         host = (stage for stage in self.network.stages if stage.name not in self.copies)
         return next((stage for stage in host if not self.is_fully_connected(stage)), None)
 
     @property
     def most_bits(self) -> tuple[int, int]:
-        """The most bits of weights and of inputs of a layer."""
-        own = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
-        return max(each.weight_bits for each in own), max(each.input_bits for each in own)
+        """Largest number of bits of weights, and of inputs, of all layers."""
+        precisions = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
+        return max(precision.weight_bits for precision in precisions), max(
+            precision.input_bits for precision in precisions
+        )
 
     @property
     def has_one_precision(self) -> bool:
         """Whether all layers have the same bits of weights and inputs."""
-        own = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
-        return all(precision == own[0] for precision in own)
+        precisions = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
+        return all(precision == precisions[0] for precision in precisions)
 
     def refuse_modes(self, tool: str, fitting: Fitting | None = None) -> None:
         """Raise UnsupportedError if copies compute blocks of windows or share arrays (mapping "sdk").
@@ -150,20 +152,19 @@ class Subject:
         )
 
     def allocated_for(self, tool: str, fitting: Fitting | None) -> list[str]:
-        """Return in words how to allocate what a tool takes, none where its chip has not enough room.
+        """Return in words how to make an allocation that a tool takes; none if the chip has too few arrays.
 
-        What is tried, and said, is all that must change: modes, bits, layers on the host, arrays.
+        The words name all options that must change: modes, bits, layers on the host, arrays.
         """
         bits = "give all layers the same weight_bits and input_bits ({} and {}) and ".format(*self.most_bits)
         first = "" if self.has_one_precision else bits
         last = "" if self.on_host is None else " without --host"
         plain = replace(self.plain, tool=tool)
-        ways = plain.allocated() if fitting is None or self.hardware.chip is None else fitting(plain)
-        return [f"{first}{way}{last}" for way in ways]
+        allocations = plain.allocated() if fitting is None or self.hardware.chip is None else fitting(plain)
+        return [f"{first}{words}{last}" for words in allocations]
 
     def for_tool(self, tool: str, fitting: Fitting | None = None) -> Subject:
-        """Return the subject for a tool without modes, and with one precision for all layers: that of the
-        layers.
+        """Return the subject for a tool without modes that has one precision, which all layers must share.
 
         fitting: as in `refuse_modes`.
         Raises UnsupportedError if layers have different bits of weights or inputs, mapping is "sdk", or the
@@ -176,11 +177,13 @@ class Subject:
                 [*self.allocated_for(tool, fitting), "export to json or csv"],
             )
         self.refuse_modes(tool, fitting)
-        own = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
-        (first, common), *others = own.items()
+        precisions = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
+        (first, common), *others = precisions.items()
         for name, precision in others:
             if precision != common:
-                bits = [f"{each.weight_bits}/{each.input_bits}" for each in (common, precision)]
+                bits = [
+                    f"{different.weight_bits}/{different.input_bits}" for different in (common, precision)
+                ]
                 raise UnsupportedError(
                     f"{self.network.where}: nodes {first[:60]!r} and {name[:60]!r}",
                     f"{tool} has one precision for all layers, these have {bits[0]} and {bits[1]} bits of "
@@ -246,9 +249,9 @@ class Subject:
     def refused(
         self, reason: str, node: Node | None = None, advise: Callable[[], Sequence[str]] | None = None
     ) -> UnsupportedError:
-        """Return the error for what the tool cannot express.
+        """Return the error that the tool cannot express the subject, or a node of it; reason: in words.
 
-        advise: says what helps, each of which is tried; without it, or if nothing does, other tools may.
+        advise: returns remedies that were tried; without it, or if none helps, other tools are the remedy.
         """
         place = "" if node is None else f": node {node.name[:60]!r} ({node.op})"
         remedies = [] if self.is_tried or advise is None else advise()
@@ -257,7 +260,7 @@ class Subject:
 
     @property
     def growing_chips(self) -> Iterator[tuple[dict[str, object], int]]:
-        """Values of the hardware with its chips, and with ever more of them, and the tiles of each."""
+        """Values of hardware with 1, 2, 4 ... times the chips, each with its number of tiles."""
         chip = self.hardware.chip
         if chip is not None:
             yield {}, chip.tile_count
@@ -266,15 +269,15 @@ class Subject:
                 yield {"chip.chips": chips}, chip.tile_count << doublings
 
     def allocated_anew(self, mapping: str, arrays: int, values: HardwareValues) -> list[str]:
-        """Return in words to allocate for `arrays` of a changed hardware, none if they store not every layer.
+        """Return the remedy to allocate `arrays` of a changed hardware; none if they do not store all layers.
 
-        values: of the hardware, by dotted name; those that it has already are left out.
+        values: of the hardware, by dotted name; the words leave out those that it has already.
         """
-        own: dict[str, Any] = self.hardware.to_dict()
+        current: dict[str, Any] = self.hardware.to_dict()
         new = {
             name: value
             for name, value in values.items()
-            if own.get(name.partition(".")[0], {}).get(name.partition(".")[2]) != value
+            if current.get(name.partition(".")[0], {}).get(name.partition(".")[2]) != value
         }
         try:
             hardware = self.hardware.with_values(new) if new else self.hardware
@@ -285,12 +288,12 @@ class Subject:
         for name, value in new.items():
             table, _, field = name.partition(".")
             tables.setdefault(table, []).append(f"{field} = {json.dumps(value)}")
-        settings = " and ".join(f"[{table}] {', '.join(each)}" for table, each in tables.items())
+        settings = " and ".join(f"[{table}] {', '.join(fields)}" for table, fields in tables.items())
         first = f"set {settings} in the hardware file and " if settings else ""
         return [f"{first}allocate with --mapping {mapping} and --arrays {arrays}"]
 
     def case(self, mapping: str) -> Case:
-        """Return what is allocated anew, with the limits that its user holds."""
+        """Return the case of a new allocation with another mapping, under the limits of the user."""
         return Case(
             self.network,
             self.hardware,
@@ -303,13 +306,13 @@ class Subject:
     @property
     def taken(self) -> int:
         """Arrays of all its copies."""
-        own = (stage for stage in self.network.stages if stage.name in self.copies)
-        return sum(self.arrays(stage, self.copies[stage.name]) for stage in own)
+        stages = (stage for stage in self.network.stages if stage.name in self.copies)
+        return sum(self.arrays(stage, self.copies[stage.name]) for stage in stages)
 
     def allocated(self, *options: str) -> list[str]:
-        """Return in words to allocate it with options, none if no budget stores every layer.
+        """Return the remedy to allocate with these options; none if no budget stores every layer.
 
-        The budget is said where it is more than the arrays of the allocation that there is.
+        The words name the budget if it exceeds the arrays of the present allocation.
         """
         case = self.case(self.options.mapping)
         need = 1
@@ -327,17 +330,17 @@ class Subject:
         return []
 
     def on_more_chips(self, arrays: int, works: Works) -> list[str]:
-        """Return in words how many chips, of `arrays` at least, hold this allocation; none for none."""
+        """Return the remedy of more chips, with `arrays` at least; none if no number of chips helps."""
         machine = None if self.anew else more_chips(self.hardware, arrays, works)
         return [] if machine is None else [self.exported_on(chip_words(machine))]
 
     def exported_on(self, values: str) -> str:
-        """Return in words to export it with other values of the hardware, for which no placement was made."""
+        """Return the remedy to export with other values of the hardware, without the placement."""
         alone = "" if self.placement is None else "without --placement and "
         return f"export it {alone}with a --hardware of {values}"
 
     def larger_crossbar(self, take: TakenPixels, fitting: Fitting | None = None) -> list[str]:
-        """Return in words to allocate for the nearest larger arrays that a tool takes; none for none."""
+        """Return the remedy to allocate for the next larger arrays that a tool takes, if there are any."""
         rows = self.hardware.crossbar.wordlines
         columns = self.hardware.crossbar.bitlines
         doublings = range(1, (MAX_LINES // max(rows, columns)).bit_length())
@@ -347,7 +350,7 @@ class Subject:
     def on_crossbars(
         self, sizes: Iterable[Pair], take: TakenPixels, fitting: Fitting | None = None
     ) -> Iterator[list[str]]:
-        """Yield in words how to allocate for arrays of each of the sizes with which a tool takes it.
+        """Yield the remedies to allocate for arrays of each size with which a tool takes the subject.
 
         fitting: as in `refuse_modes`.
         """
@@ -356,18 +359,18 @@ class Subject:
             try:
                 other = self.on(self.hardware.with_crossbar(rows, columns))
                 if fitting is not None and self.hardware.chip is not None:
-                    ways = [f"{way} and {option}" for way in fitting(other)]
+                    remedies = [f"{words} and {option}" for words in fitting(other)]
                 else:
                     take(other)
-                    ways = other.allocated(option)
+                    remedies = other.allocated(option)
             except RramallocError:
                 continue
-            if ways:
-                yield ways
+            if remedies:
+                yield remedies
 
 
 def is_taken(take: TakenPixels, subject: Subject) -> bool:
-    """Return whether a tool takes a subject."""
+    """Return True if a tool can express a subject."""
     try:
         take(subject)
     except UnsupportedError:
@@ -399,4 +402,4 @@ def _check_placement(subject: Subject, placement: Placement) -> None:
 TakenPixels = Callable[[Subject], object]
 """Makes the files of a tool. Raises UnsupportedError for what it cannot express."""
 Fitting = Callable[[Subject], list[str]]
-"""Says in words with which allocations a tool's chip is sure to have room for all arrays."""
+"""Returns remedies in words: allocations for which a tool's chip is sure to have enough arrays."""

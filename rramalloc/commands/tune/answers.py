@@ -1,4 +1,4 @@
-"""Answers: what simulators said of allocations, each kept in a Store as soon as it is there.
+"""Answers of simulators about allocations, each kept in a Store as soon as it arrives.
 
 A file holds answers of any number of networks, hardware and simulators; several processes may write to it at
 once. The first answer to a question stays: a process that asks the same afterwards reads that one.
@@ -22,10 +22,10 @@ from rramalloc.records import parse
 from rramalloc.store import Store
 
 
-class Answer(NamedTuple):
-    """Answer of a simulator: a figure, or why there is none.
+class SimulatorAnswer(NamedTuple):
+    """SimulatorAnswer of a simulator: a figure, or the reason why there is none.
 
-    timed_out_s: seconds after which it was not waited for any longer, None if it ended itself.
+    timed_out_s: time limit that it exceeded [s], None if the simulator ended by itself.
     """
 
     figure: float | None
@@ -33,7 +33,7 @@ class Answer(NamedTuple):
     timed_out_s: float | None = None
 
 
-_ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
+_ANSWER: TypeAdapter[SimulatorAnswer] = TypeAdapter(SimulatorAnswer)
 
 
 def subject(network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str) -> str:
@@ -63,7 +63,7 @@ class Answers(Closing):
         if self._store is not None:
             self._store.close()
 
-    def get(self, copies: Sequence[int], repeat: int, timeout_s: float) -> Answer | None:
+    def get(self, copies: Sequence[int], repeat: int, timeout_s: float) -> SimulatorAnswer | None:
         """Return the answer that was stored; None if there is none, or it was not waited for as
         long as now."""
         row = None if self._store is None else self._store.get(self._key(copies, repeat))
@@ -72,8 +72,8 @@ class Answers(Closing):
         found = parse(_ANSWER, row, self._store.path)
         return None if found.timed_out_s is not None and found.timed_out_s < timeout_s else found
 
-    def keep(self, copies: Sequence[int], repeat: int, answer: Answer) -> Answer:
-        """Keep an answer; it is on the disk when this returns. Returns the one that counts."""
+    def keep(self, copies: Sequence[int], repeat: int, answer: SimulatorAnswer) -> SimulatorAnswer:
+        """Store an answer on the disk; return the first answer to this question, which counts."""
         if self._store is not None:
             with self._store.transaction():
                 there = self.get(copies, repeat, float("inf"))

@@ -96,10 +96,10 @@ def _ticks(lengths: Floats) -> tuple[npt.NDArray[np.int64], float]:
 class Calibration:
     """Predicts a simulator's figures.
 
-    form: whose clocks leave least; clocks: of every form; residual: root mean square of the logarithm of
-    figure by prediction of the clocks of that form alone; has_trend: whether these are taken off before
-    interpolating; between: interpolates the rest; answers: points of the answers; scale: of coordinates;
-    left_out: root mean square of the errors of answers that are left out.
+    form: sum whose clocks have the least error; clocks: of every form; residual: root mean square of the
+    logarithm of figure by prediction of the clocks of that form alone; has_trend: whether that prediction is
+    subtracted before interpolation; between: interpolates the rest; answers: points of the answers; scale: of
+    coordinates; left_out: root mean square error in cross-validation.
     """
 
     graph: StageGraph
@@ -128,7 +128,7 @@ class Calibration:
         scale = np.where(spread > 1e-9, spread, 1.0)
         at = at / scale
         few = slice(_FITTED)
-        errors = [_left_out(at[few], each[few]) for each in (values, left[:, best])]
+        errors = [_left_out(at[few], part[few]) for part in (values, left[:, best])]
         has_trend = errors[1] < errors[0]
         between = _between(at, left[:, best] if has_trend else values)
         return cls(graph, FORMS[best], clocks, residual, has_trend, between, at, scale, min(errors))
@@ -159,15 +159,15 @@ def _description(graph: StageGraph, copies: Sequence[Copies], timed: Floats) -> 
     """
     given = np.array(copies)
     batches = -(-graph.windows // given)
-    makespans = [makespan_of(graph, each) for each in copies]
-    whole = np.c_[given.sum(axis=1), makespans, batches.sum(axis=1), batches.max(axis=1)]
-    described: Floats = np.c_[np.log(np.c_[given, whole].astype(np.float64)), timed]
+    makespans = [makespan_of(graph, allocation) for allocation in copies]
+    of_network = np.c_[given.sum(axis=1), makespans, batches.sum(axis=1), batches.max(axis=1)]
+    described: Floats = np.c_[np.log(np.c_[given, of_network].astype(np.float64)), timed]
     return described
 
 
 def _timed(graph: StageGraph, copies: Sequence[Copies], clocks: dict[Form, PhaseClocks]) -> Floats:
-    """Return the logarithm of what the clocks of every form predict, a column for each."""
-    times = [[_time(graph, form, each, clocks[form]) for form in FORMS] for each in copies]
+    """Return the logarithms of the predictions of the clocks, a column for each form."""
+    times = [[_time(graph, form, allocation, clocks[form]) for form in FORMS] for allocation in copies]
     logarithms: Floats = np.log(np.maximum(times, 1e-300))
     return logarithms
 
@@ -183,7 +183,7 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
 
     stages = len(graph.windows)
     weights = importance(figures)
-    steps = [exact_time(graph, form, each, np.ones(stages)) for each in copies]
+    steps = [exact_time(graph, form, allocation, np.ones(stages)) for allocation in copies]
     common = float(np.median(figures / np.array(steps)))
     typical = np.median(np.array(copies), axis=0)
     unknowns = best = np.r_[0.0, np.full(stages, common), np.zeros(stages)]
@@ -195,12 +195,16 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
     drawn = weight * np.r_[0.0, np.ones(stages), np.zeros(stages)]
     for _ in range(_ROUNDS):
         clocks = PhaseClocks.of(unknowns)
-        active = np.array([active_batches(graph, form, each, clocks.lengths(each)) for each in copies])
+        active = np.array(
+            [active_batches(graph, form, allocation, clocks.lengths(allocation)) for allocation in copies]
+        )
         columns = np.hstack([np.ones((len(figures), 1)), active, active * np.array(copies)])
         relative = columns * unit * (weights / figures)[:, None]
         found = nnls(np.vstack([relative, ridge]), np.r_[weights, drawn])[0]
         unknowns = 0.5 * (unknowns + found * unit)  # half a step: paths jump where a full one overshoots
-        expected = np.array([_time(graph, form, each, PhaseClocks.of(unknowns)) for each in copies])
+        expected = np.array(
+            [_time(graph, form, allocation, PhaseClocks.of(unknowns)) for allocation in copies]
+        )
         away = ridge @ (unknowns / unit) - drawn
         error = float(((expected / figures - 1) ** 2).sum() + (away**2).sum())
         if error < least:
@@ -210,7 +214,7 @@ def fit_clocks(graph: StageGraph, form: Form, copies: Sequence[Copies], figures:
 
 
 def importance(figures: Floats) -> Floats:
-    """Return the weights of answers: what is far from the best need not be explained well."""
+    """Return the weights of answers in the fit: allocations that are far from the best count less."""
     weights: Floats = figures.min() / figures
     return weights
 
@@ -226,7 +230,7 @@ def _between(at: Floats, values: Floats) -> Callable[[Floats], Floats]:
 
 
 def _left_out(at: Floats, values: Floats) -> float:
-    """Return the root mean square of the errors of values that are left out, a part of them at a time."""
+    """Return the root mean square error of values predicted from the other parts (cross-validation)."""
     part = np.arange(len(at)) % _PARTS
     errors = np.zeros(len(at))
     for out in (part == number for number in range(min(_PARTS, len(at)))):
@@ -241,6 +245,6 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
     if len(first) < 3:
         return None
     ranks = rankdata(first), rankdata(second)
-    if any(np.ptp(each) == 0 for each in ranks):
+    if any(np.ptp(side) == 0 for side in ranks):
         return None
     return float(np.corrcoef(*ranks)[0, 1])

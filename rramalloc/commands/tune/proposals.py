@@ -1,4 +1,4 @@
-"""Allocations to ask a simulator about: near-optimal ones first, then what a calibration expects most of."""
+"""Allocations to be simulated: near-optimal ones first, then those of highest expected improvement."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
 
 @dataclass(eq=False)
 class Neighbourhood:
-    """Draws allocations near others, all within the budget; what it draws goes on from call to call."""
+    """Draws allocations near others, all within the budget, from one stream of random numbers."""
 
     problem: Problem
     seed: int
@@ -90,11 +90,11 @@ class Neighbourhood:
 
     @property
     def size(self) -> int:
-        """Allocations of a generation: fewer where one takes long to simulate."""
+        """Number of allocations of a generation: fewer for networks that take long to time."""
         return int(np.clip(_SIMULATED_WINDOWS / float(self.problem.graph.windows.sum()), _FEWEST, _MOST))
 
     def near(self, start: Copies) -> Copies:
-        """Raise a few stages by one or several numbers of batches, or lower them; lower others to fit."""
+        """Return a neighbour: a few stages with more or fewer copies, others with fewer so that it fits."""
         copies, draw = start.tolist(), self._draw
         lower_only = draw.random() < P_LOWER
         stages = draw.sample(range(len(copies)), min(draw.choice(_MOVES), len(copies)))
@@ -103,12 +103,12 @@ class Neighbourhood:
         return self._fitted(copies, stages, fill=not lower_only and draw.random() < P_FILL)
 
     def mixed(self, first: Copies, second: Copies) -> Copies:
-        """Return the copies of every stage as in one of two allocations, lowered to fit."""
+        """Return a crossover of two allocations, stage by stage, lowered to fit the budget."""
         pairs = zip(first.tolist(), second.tolist(), strict=True)
         return self._fitted([self._draw.choice(pair) for pair in pairs], (), fill=True)
 
     def child(self, parents: Sequence[Copies]) -> Copies:
-        """Return a child of one parent or two, the first ones more often."""
+        """Return a child of one parent or of two; parents at the front are drawn more often."""
         one = parents[self.choose(len(parents))]
         if not self.chance(P_MIXED):
             return self.near(one)
@@ -122,7 +122,7 @@ class Neighbourhood:
         return list(born.values())
 
     def fitted(self, copies: Copies) -> Copies:
-        """Return the copies lowered until everything fits."""
+        """Return the copies, lowered until they fit the budget."""
         return self._fitted(copies.tolist(), (), fill=False)
 
     def choose(self, count: int) -> int:
@@ -137,17 +137,18 @@ class Neighbourhood:
         """Return a Bernoulli draw: True with this probability."""
         return self._draw.random() < probability
 
-    def _step(self, copies: list[int], stage: int, way: int) -> None:
-        """Raise or lower a stage by one number of batches, or by up to a quarter of all there are."""
+    def _step(self, copies: list[int], stage: int, direction: int) -> None:
+        """Move the copies of a stage by one breakpoint up or down, or by up to a quarter of all."""
         useful, draw = self._useful[stage], self._draw
         reach = 1 if draw.random() < 0.5 else 1 + draw.randrange(max(1, len(useful) // 4))
-        place = bisect_right(useful, copies[stage]) - 1 if way > 0 else bisect_left(useful, copies[stage])
-        to = min(max(place + way * reach, 0), len(useful) - 1)
+        place = (
+            bisect_right(useful, copies[stage]) - 1 if direction > 0 else bisect_left(useful, copies[stage])
+        )
+        to = min(max(place + direction * reach, 0), len(useful) - 1)
         copies[stage] = max(useful[to], self._least[stage])
 
     def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Copies:
-        """Return the copies lowered until everything fits, those in `kept` last, then raised again if asked
-        for."""
+        """Return the copies lowered until they fit, stages in `kept` last; fill: then raised again."""
         spare = self.problem.budget - sum(map(mul, copies, self._demand))
         others = [stage for stage in range(len(copies)) if stage not in kept]
         for group in (others, list(kept)):
@@ -196,23 +197,22 @@ def proposals(
     calibration: Calibration, near: Neighbourhood, ranked: Sequence[Copies], best: float,
     seen: Mapping[tuple[int, ...], object], count: int,
 ) -> list[tuple[Copies, float]]:  # fmt: skip
-    """Return allocations with the highest expected improvement, with the figure that is expected of each.
+    """Return the allocations with the highest expected improvement, each with its predicted figure.
 
-    ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen: what
-    is not to be proposed. The best of one generation of children of the best are chosen, and none of their
-    children: what a model promises of allocations further away it does not keep. Where it expects nothing of
-    them, children of any are drawn: a model that is sure of all near the best is wrong further away, if at
-    all.
+    ranked: allocations that have a figure, the best first; best: the logarithm of the best figure; seen:
+    allocations that are not proposed again. Candidates are one generation of children of the best alone, as
+    predictions far from known answers are poor. If the model expects no improvement from any of them,
+    children of all known allocations are drawn at random.
     """
     expected = _expected(calibration, near.unseen(ranked[:_PARENTS], seen))
     gains = [expected_improvement(best, mean, deviation) for _, mean, deviation in expected]
-    hopeless = max(gains, default=0.0) < _HOPE
-    if hopeless:
+    draws_anywhere = max(gains, default=0.0) < _HOPE
+    if draws_anywhere:
         expected = _expected(calibration, near.unseen(ranked, seen))
     left = list(range(len(expected)))
     chosen: list[tuple[Copies, float]] = []
     while left and len(chosen) < count:
-        if hopeless:
+        if draws_anywhere:
             at = left[near.draw(len(left))]
         elif near.chance(_EXPLORATION):
             at = max(left, key=lambda at: expected[at][2] - 0.5 * expected[at][1])
@@ -232,8 +232,10 @@ def _expected(calibration: Calibration, children: Sequence[Copies]) -> list[tupl
 
 
 def expected_improvement(best: float, mean: float, deviation: float) -> float:
-    """Return the mean amount by which a normal variable is below `best` (Jones 1998,
-    doi:10.1023/A:1008306431147)."""
+    """Return the expected improvement E[max(best - X, 0)] of a normal variable X.
+
+    Source: Jones 1998, doi:10.1023/A:1008306431147.
+    """
     deviation = max(deviation, 1e-12)
     score = (best - mean) / deviation
     density = math.exp(-0.5 * score**2) / math.sqrt(2 * math.pi)

@@ -60,7 +60,7 @@ class Simulator(Protocol):
 
 @runtime_checkable
 class Chooser(Protocol):
-    """Simulator whose tool also chooses an allocation."""
+    """Simulator whose tool can also choose an allocation itself."""
 
     def choose(self, network: Network, hardware: Hardware, arrays: int) -> OwnChoice:
         """Return its choice, the arrays as the tool counts them, and the figure. Raises SimulatorError."""
@@ -266,8 +266,8 @@ class Tool(NamedTuple):
     """A tool that `--simulator` names.
 
     target: of the export; mapping: how it lays weights out; hardware: that it counts arrays with;
-    checkouts: programs whose folders run.py takes; own: words for run.py to let the tool choose, None if it
-    does not choose for a number of arrays; exported: what an export says besides copies.
+    checkouts: programs whose folders run.py takes; own: options of run.py that let the tool choose, None if
+    it cannot choose for a number of arrays; exported: contents of an export besides copies, in words.
     """
 
     target: str
@@ -288,14 +288,6 @@ def _pimsyn_hardware() -> Hardware:
     return plain.model_copy(update={"name": "pimsyn", **parts})
 
 
-def _mesh_of_64() -> Hardware:
-    """Return PIMCOMP's chip with the 8 x 8 cores of the mesh that pimsim-nn ships."""
-    preset = load_hardware("pimcomp")
-    if preset.chip is None:
-        return preset
-    return preset.model_copy(update={"chip": preset.chip.model_copy(update={"tiles": (8, 8)})})
-
-
 TOOLS: Mapping[str, Tool] = {
     "mnsim": Tool("mnsim", "whole_kernel", lambda: load_hardware("mnsim"), ("MNSIM-2.0",), ()),
     "neurosim": Tool(
@@ -305,7 +297,12 @@ TOOLS: Mapping[str, Tool] = {
         "pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",), ", cores given"
     ),
     "pimsim": Tool(
-        "pimcomp", "im2col", _mesh_of_64, ("PIMCOMP-NN", "pimsim-nn"), ("--own",), ", cores given"
+        "pimcomp",
+        "im2col",
+        lambda: load_hardware("pimcomp").with_values({"chip.tiles": [8, 8]}),  # the mesh of pimsim-nn
+        ("PIMCOMP-NN", "pimsim-nn"),
+        ("--own",),
+        ", cores given",
     ),
     "pimsyn": Tool("pimsyn", "im2col", _pimsyn_hardware, ("PIMSYN-NN",), ("--own", "{arrays}")),
 }

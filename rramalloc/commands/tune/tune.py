@@ -25,7 +25,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.choices import FullyConnected, HostLike, NetworkArguments, ValuesLike
 from rramalloc.choices import Mapping as MappingName
-from rramalloc.commands.tune.answers import Answer, Answers, subject
+from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
 from rramalloc.commands.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
 from rramalloc.commands.tune.simulators import (
@@ -77,7 +77,7 @@ class _Candidate:
     copies: Copies
     origin: str
     expected: float | None
-    answers: list[Answer]
+    answers: list[SimulatorAnswer]
 
     @property
     def figures(self) -> list[float]:
@@ -202,17 +202,16 @@ def progress_words(done: int, total: int, best: float | None) -> str:
     return f"{done} of {number_of(total, 'evaluation')}, best {best_so_far}"
 
 
-def chosen_copies(problem: Problem, own: OwnChoice) -> Copies:
-    """Return the copies of stages in the own choice of a tool, each within its limits, but not within the
-    budget."""
-    copies = np.array([own.copies.get(name, 1) for name in problem.graph.names], dtype=np.int64)
+def chosen_copies(problem: Problem, choice: OwnChoice) -> Copies:
+    """Return the copies of all stages in a tool's choice, within each stage's limits, not the budget."""
+    copies = np.array([choice.copies.get(name, 1) for name in problem.graph.names], dtype=np.int64)
     clipped: Copies = np.clip(copies, problem.smallest, problem.largest)
     return clipped
 
 
 @dataclass(eq=False)
 class Tuner:
-    """One run: what was asked and answered so far."""
+    """State of one run: the allocations and the answers about them so far."""
 
     case: Case
     arrays: int
@@ -237,9 +236,9 @@ class Tuner:
         return 0 if self.cancel.interrupted else self.options.evaluations - self.asked
 
     def run(self) -> Tuning:
-        """Ask, calibrate and propose until the evaluations are used up."""
-        own = self._own_choice()
-        self._ask(self._first(own))
+        """Simulate, calibrate and propose until the evaluations are used up; return the result."""
+        tools_choice = self._own_choice()
+        self._ask(self._first(tools_choice))
         self._ask_again()
         while self.left > self._reserved:
             proposed = self._propose(min(self.options.jobs, self.left - self._reserved))
@@ -248,7 +247,7 @@ class Tuner:
             self._ask(proposed)
         if self.deterministic is False:
             self._reevaluate_leaders()
-        return self._result(own)
+        return self._result(tools_choice)
 
     # Allocations to judge ---------------------------------------------------------------------------------
 
@@ -264,9 +263,8 @@ class Tuner:
             self.warnings.append(f"{self.simulator.name} makes no choice of its own: {error}"[:300])
             return None
 
-    def _first(self, own: OwnChoice | None) -> list[_Candidate]:
-        """Return the first questions: what searches find, and around the tool's own choice if it
-        makes one."""
+    def _first(self, tools_choice: OwnChoice | None) -> list[_Candidate]:
+        """Return the first candidates: results of searches, and neighbours."""
         count = min(max(_LEAST_FIRST, round(_FIRST_SHARE * self.options.evaluations)), self.left)
         found: dict[CopiesKey, _Candidate] = {}
 
@@ -281,8 +279,8 @@ class Tuner:
         for start in islice(starts, 1):
             add(start)
         centres: list[Copies] = []
-        if own is not None:
-            start = self._nearest(own)
+        if tools_choice is not None:
+            start = self._nearest(tools_choice)
             add(start)
             centres.append(start[1])
         searched = count // 2 if centres else count
@@ -291,14 +289,14 @@ class Tuner:
                 break
             add(start)
         centres = centres or [candidate.copies for candidate in found.values()]
-        for _ in range(20 * count):  # few allocations may be there at all
+        for _ in range(20 * count):  # the budget may allow fewer than `count` different allocations
             add(("around these", self._near.near(centres[self._near.choose(len(centres))])))
         return list(found.values())
 
-    def _nearest(self, own: OwnChoice) -> Start:
+    def _nearest(self, tools_choice: OwnChoice) -> Start:
         """Return the tool's own choice, with fewer copies where it does not fit the budget."""
         origin = f"own choice of {self.simulator.name}"
-        copies = chosen_copies(self.problem, own)
+        copies = chosen_copies(self.problem, tools_choice)
         if self.problem.is_allowed(copies):
             return origin, copies
         self.warnings.append(
@@ -311,36 +309,43 @@ class Tuner:
         """Propose what the calibrated model expects most of; neighbours of the best without a model."""
         ranked = self._ranked()
         if len(ranked) < _LEAST_FITTED:
-            centres = [each.copies for each in ranked or self.candidates.values()]
+            centres = [candidate.copies for candidate in ranked or self.candidates.values()]
             near = (self._near.near(centres[self._near.choose(len(centres))]) for _ in range(200))
             fresh = {key: copies for copies in near if (key := tuple(copies.tolist())) not in self.candidates}
             return [_Candidate(copies, "around these", None, []) for copies in [*fresh.values()][:count]]
         best = float(np.log(max(ranked[0].figure or 0.0, 1e-300)))
-        copies = [each.copies for each in ranked]
+        copies = [candidate.copies for candidate in ranked]
         calibration = self._calibrated(ranked)
         found = proposals(calibration, self._near, copies, best, self.candidates, count)
         return [_Candidate(copies, "calibration", expected, []) for copies, expected in found]
 
     def _calibrated(self, answered: Sequence[_Candidate]) -> Calibration:
-        copies, figures = [each.copies for each in answered], [each.figure or 0.0 for each in answered]
+        copies, figures = (
+            [candidate.copies for candidate in answered],
+            [candidate.figure or 0.0 for candidate in answered],
+        )
         return Calibration.fit(self.problem.graph, copies, figures)
 
     def _ranked(self) -> list[_Candidate]:
         """Return the candidates that have a figure, the best first."""
-        done = [(each.figure, key) for key, each in self.candidates.items() if each.figure is not None]
+        done = [
+            (candidate.figure, key)
+            for key, candidate in self.candidates.items()
+            if candidate.figure is not None
+        ]
         return [self.candidates[key] for _, key in sorted(done)]
 
     # Questions and answers --------------------------------------------------------------------------------
 
     @property
     def _reserved(self) -> int:
-        """Evaluations kept back to ask the best again, where the simulator does not repeat itself."""
+        """Evaluations reserved to repeat the best, if the simulator is not deterministic."""
         if self.deterministic is not False:
             return 0
         return min((_ASKED_AGAIN + 1) * (_TIMES - 1), self.options.evaluations // 3)
 
     def _ask_again(self) -> None:
-        """Ask about the best once more: equal figures show that the simulator repeats itself."""
+        """Evaluate the best allocation again: equal figures show that the simulator is deterministic."""
         ranked = self._ranked()
         if ranked and self.left > 0 and self.options.evaluations > _LEAST_FIRST:
             self._ask([ranked[0]])
@@ -354,16 +359,16 @@ class Tuner:
                 )
 
     def _reevaluate_leaders(self) -> None:
-        """Ask about the best and the first allocation again, so that luck does not choose."""
+        """Evaluate the best and the first allocation again, so that medians decide instead of luck."""
         ranked = self._ranked()
         first = next(iter(self.candidates.values()))
-        chosen = {id(each): each for each in (*ranked[:_ASKED_AGAIN], first)}
+        chosen = {id(candidate): candidate for candidate in (*ranked[:_ASKED_AGAIN], first)}
         for _ in range(_TIMES):
-            again = [each for each in chosen.values() if len(each.answers) < _TIMES]
+            again = [candidate for candidate in chosen.values() if len(candidate.answers) < _TIMES]
             self._ask(again[: self.left])
 
     def _ask(self, questions: Sequence[_Candidate]) -> None:
-        """Put questions to the simulator, `jobs` at a time; answers count in the order of questions."""
+        """Evaluate candidates, `jobs` at a time, unless the store has their answers."""
         waiting: list[_Candidate] = []
         for candidate in questions:
             self.candidates.setdefault(tuple(candidate.copies.tolist()), candidate)
@@ -380,19 +385,19 @@ class Tuner:
         if self.asked >= _HOPELESS and not self._ranked():
             self._give_up()
 
-    def _take(self, candidate: _Candidate, answer: Answer) -> None:
+    def _take(self, candidate: _Candidate, answer: SimulatorAnswer) -> None:
         candidate.answers.append(answer)
         self.asked += 1
         if self.on_progress is not None:
             ranked = self._ranked()
             self.on_progress(self.asked, self.options.evaluations, ranked[0].figure if ranked else None)
 
-    def _evaluated(self, questions: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, Answer]]:
-        """Yield each question with its answer, as they come; those that an interruption ends are left out.
+    def _evaluated(self, questions: Sequence[_Candidate]) -> Iterator[tuple[_Candidate, SimulatorAnswer]]:
+        """Yield each candidate with its answer as it arrives; leave out those that an interruption ends.
 
         Threads are not waited for at the end: one that hangs must not keep the program alive.
         """
-        done: SimpleQueue[tuple[int, Answer | None]] = SimpleQueue()
+        done: SimpleQueue[tuple[int, SimulatorAnswer | None]] = SimpleQueue()
         begun: dict[int, float] = {}
         waiting = deque(enumerate(questions))
         limit_s = self.options.timeout_s + _GRACE_S
@@ -405,7 +410,7 @@ class Tuner:
             for number in [number for number, since in begun.items() if time.monotonic() - since > limit_s]:
                 del begun[number]
                 words = f"no answer within {self.options.timeout_s:g} s"
-                yield questions[number], Answer(None, words, self.options.timeout_s)
+                yield questions[number], SimulatorAnswer(None, words, self.options.timeout_s)
             with contextlib.suppress(Empty):
                 number, answer = done.get(timeout=_POLL_S)
                 if begun.pop(number, None) is not None and answer is not None:
@@ -414,25 +419,27 @@ class Tuner:
             self.simulator.interrupt()
 
     def _evaluate(
-        self, number: int, allocation: Allocation, done: SimpleQueue[tuple[int, Answer | None]]
+        self, number: int, allocation: Allocation, done: SimpleQueue[tuple[int, SimulatorAnswer | None]]
     ) -> None:
-        """Put one question in a new thread."""
+        """Evaluate one allocation, in a thread of its own, and put (number, answer) into `done`."""
         begun = time.monotonic()
-        answer: Answer | None
+        answer: SimulatorAnswer | None
         try:
-            answer = Answer(checked_figure(self.simulator.evaluate(self.network, allocation)))
+            answer = SimulatorAnswer(checked_figure(self.simulator.evaluate(self.network, allocation)))
         except InterruptedError:
             answer = None
         except SimulatorError as error:
             late = time.monotonic() - begun >= self.options.timeout_s
-            answer = Answer(None, str(error), self.options.timeout_s if late else None)
+            answer = SimulatorAnswer(None, str(error), self.options.timeout_s if late else None)
         except Exception as error:  # noqa: BLE001 - a simulator is other people's code
-            answer = Answer(None, f"{type(error).__name__}: {error}"[:300])
+            answer = SimulatorAnswer(None, f"{type(error).__name__}: {error}"[:300])
         done.put((number, answer))
 
     def _give_up(self) -> None:
-        """Raise SimulatorError with the first reason."""
-        first = next((why for each in self.candidates.values() for why in each.failures), "no reason")
+        """Raise SimulatorError with the reason of the first failure."""
+        first = next(
+            (why for candidate in self.candidates.values() for why in candidate.failures), "no reason"
+        )
         words = f"simulator {self.simulator.name[:200]!r} failed on all of {self.asked} allocations: {first}"
         raise SimulatorError(f"{words}; run it by hand on an allocation from `rramalloc optimize -o`")
 
@@ -447,18 +454,22 @@ class Tuner:
         proposal = Proposal(choice, bound, "none: chosen by a simulator", stopped=stop.cut)
         return checked_allocation(self.case, self.arrays, objective, request, stop, proposal)
 
-    def _result(self, own: OwnChoice | None) -> Tuning:
+    def _result(self, tools_choice: OwnChoice | None) -> Tuning:
         ranked = self._ranked()
         if not ranked:
             if self.cancel.interrupted:
                 raise KeyboardInterrupt
             self._give_up()
-        settled = [each for each in ranked if self.deterministic is not False or len(each.answers) >= _TIMES]
+        settled = [
+            candidate
+            for candidate in ranked
+            if self.deterministic is not False or len(candidate.answers) >= _TIMES
+        ]
         best = (settled or ranked)[0]
         allocation = self._allocation(best.copies)
-        answered = [each for each in self.candidates.values() if each.answers]
-        judged = tuple(self._judged(number, each) for number, each in enumerate(answered, start=1))
-        failures = [each.failure for each in judged if each.failure is not None]
+        answered = [candidate for candidate in self.candidates.values() if candidate.answers]
+        judged = tuple(self._judged(number, candidate) for number, candidate in enumerate(answered, start=1))
+        failures = [candidate.failure for candidate in judged if candidate.failure is not None]
         if failures:
             words = f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
             self.warnings.append(words)
@@ -468,12 +479,12 @@ class Tuner:
             hardware=self.hardware,
             options=self.options,
             arrays=self.arrays,
-            own=own,
+            own=tools_choice,
             before=next(iter(self.candidates.values())).figure,
             figure=best.figure or 0.0,
             allocation=allocation,
             evaluations=self.asked,
-            failed=sum(len(each.failures) for each in answered),
+            failed=sum(len(candidate.failures) for candidate in answered),
             deterministic=self.deterministic,
             model=self._model(ranked),
             judged=judged,
@@ -496,11 +507,11 @@ class Tuner:
         )
 
     def _model(self, ranked: Sequence[_Candidate]) -> ModelError | None:
-        """Return the last model, and how well models without a part of the answers predict that part."""
+        """Return the error of the last model, with cross-validation over parts of the answers."""
         if len(ranked) < 2 * _LEFT_OUT_FOLDS:
             return None
         calibration = self._calibrated(ranked)
-        figures = [each.figure or 0.0 for each in ranked]
+        figures = [candidate.figure or 0.0 for candidate in ranked]
         predicted = np.zeros(len(ranked))
         for fold in range(_LEFT_OUT_FOLDS):
             kept = [place for place in range(len(ranked)) if place % _LEFT_OUT_FOLDS != fold]

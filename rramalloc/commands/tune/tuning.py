@@ -1,4 +1,4 @@
-"""Tuning: what a simulator said of the allocations that it judged, as it is shown and as it is kept."""
+"""Tuning: the result of `tune`, with the figure of every allocation that the simulator judged."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _facts(tuning: Tuning) -> Iterator[Fact]:
 
 
 def _others(tuning: Tuning) -> list[tuple[str, float]]:
-    """Return the comparisons of the tuned allocation: name and figure."""
+    """Return name and figure of the allocations that the tuned one is compared with."""
     others = []
     if tuning.before is not None:
         others.append(("Fewest steps", tuning.before))
@@ -92,8 +92,7 @@ def _others(tuning: Tuning) -> list[tuple[str, float]]:
 
 
 def tuning_chart(tuning: Tuning, *, detail: Detail = FIGURE) -> Chart:
-    """Chart the figures in the order of questions, the best so far, and the figures that tuning
-    began with."""
+    """Chart the figures in the order of evaluation, the best so far, and the figures before tuning."""
     rows = [row for row in tuning.judged if row.figure is not None]
     figures = [row.figure or 0.0 for row in rows]
     so_far = list(accumulate(figures, min))
@@ -121,14 +120,14 @@ def tuning_chart(tuning: Tuning, *, detail: Detail = FIGURE) -> Chart:
     panel = Panel(
         across, Axis("figure of the simulator", max(0.0, low - space), highest + space), 260, tuple(layers)
     )
-    beyond = sum(figure > highest + space for figure in figures)
+    above_axis = sum(figure > highest + space for figure in figures)
     return Chart(
         "Best figure over evaluations",
         (panel,),
         f"The best figure fell from {rounded(so_far[0])} to {rounded(so_far[-1])}; the table has all values.",
         (f"{label(tuning.network.name)} in {label(tuning.options.simulator, 60)}",),
         zoom="xy",
-        note=f"{counted(beyond, 'allocation')} above the axis." if beyond else "",
+        note=f"{counted(above_axis, 'allocation')} above the axis." if above_axis else "",
     )
 
 

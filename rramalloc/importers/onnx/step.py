@@ -345,12 +345,12 @@ class OnnxOperator:
         dims = (*x.dims[:axis], before + length + behind, *x.dims[axis + 1 :])
         if not x.layout[axis] and length == 1 and dims[axis] <= MAX_EXTENT:
             return self.expand(x, dims, _grown(x, axis, dims[axis]), suffix or "repeat")
-        role = x.layout[axis]
-        side = [atom for role in x.layout for atom in role if role and atom.grid == role[0].grid]
-        if len(role) != 1 or len(side) != 1 or max(dims[axis], *x.shape[1:]) > MAX_TAKEN:
+        factors = x.layout[axis]
+        side = [atom for role in x.layout for atom in role if factors and atom.grid == factors[0].grid]
+        if len(factors) != 1 or len(side) != 1 or max(dims[axis], *x.shape[1:]) > MAX_TAKEN:
             return self.take(x, axis, [-1] * before + list(range(length)) + [-1] * behind, suffix)
         runs = [(-1, before, 0), (0, length, 1), (-1, behind, 0)]
-        kept: dict[str, Any] = {("rows", "columns")[role[0].grid]: [run for run in runs if run[1]]}
+        kept: dict[str, Any] = {("rows", "columns")[factors[0].grid]: [run for run in runs if run[1]]}
         return tensor(self.emit("take", [x.node], suffix, **kept), dims, x.layout)
 
 

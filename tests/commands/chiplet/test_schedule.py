@@ -18,7 +18,7 @@ import rramalloc
 from rramalloc.commands.chiplet.chiplet_optimize import ChipletSchedule, chiplet_optimize, describe_network
 from rramalloc.commands.chiplet.cost import described_cost
 from rramalloc.commands.chiplet.description import ChipletChip, Description
-from rramalloc.commands.chiplet.places import Places, hops_of_sets
+from rramalloc.commands.chiplet.places import ChipletPlaces, hops_of_sets
 from rramalloc.commands.chiplet.schedule_problem import ScheduleProblem
 from rramalloc.commands.chiplet.schedule_search import ScheduleSearch, schedule_lower_bound
 from rramalloc.errors import RramallocError, SpecError
@@ -169,7 +169,7 @@ def test_bounds_hold_and_costs_agree(seed: int) -> None:
 
 def test_hops_between_places_are_those_of_routing() -> None:
     chip = ChipletChip(chiplets=(2, 2), units=(2, 3), hop_cycles_inside=1.0, hop_cycles_between=5.0)
-    places = Places.of(chip, range(1, 25), ())
+    places = ChipletPlaces.of(chip, range(1, 25), ())
     random = np.random.default_rng(0)
     units = [submesh.members(chip) for submesh in places.submeshes]
     assert len(units) == len(set(places.submeshes)) == 4 * 3 * 6 + (4 + 1) * 6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rramalloc.commands.tune.answers import Answer, Answers
+from rramalloc.commands.tune.answers import Answers, SimulatorAnswer
 from rramalloc.errors import FileError
 
 SUBJECT = "a"
@@ -17,11 +17,11 @@ def test_answers_stay(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Answers(path, SUBJECT) as answers:
         assert answers.get([1, 2], 0, 10) is None
-        answers.keep([1, 2], 0, Answer(5.0))
-        answers.keep([1, 2], 1, Answer(None, "it broke"))
+        answers.keep([1, 2], 0, SimulatorAnswer(5.0))
+        answers.keep([1, 2], 1, SimulatorAnswer(None, "it broke"))
     with Answers(path, SUBJECT) as answers:
-        assert answers.get([1, 2], 0, 10) == Answer(5.0)
-        assert answers.get([1, 2], 1, 10) == Answer(None, "it broke")
+        assert answers.get([1, 2], 0, 10) == SimulatorAnswer(5.0)
+        assert answers.get([1, 2], 1, 10) == SimulatorAnswer(None, "it broke")
         assert answers.get([1, 2], 2, 10) is None
     with Answers(path, "b") as answers:
         assert answers.get([1, 2], 0, 10) is None
@@ -30,9 +30,9 @@ def test_answers_stay(tmp_path: Path) -> None:
 def test_the_first_answer_counts(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with Answers(path, SUBJECT) as first, Answers(path, SUBJECT) as second:
-        assert first.keep([1], 0, Answer(5.0)) == Answer(5.0)
-        assert second.keep([1], 0, Answer(6.0)) == Answer(5.0)
-        assert second.get([1], 0, 10) == Answer(5.0)
+        assert first.keep([1], 0, SimulatorAnswer(5.0)) == SimulatorAnswer(5.0)
+        assert second.keep([1], 0, SimulatorAnswer(6.0)) == SimulatorAnswer(5.0)
+        assert second.get([1], 0, 10) == SimulatorAnswer(5.0)
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FOLDERS = ("Inference_pytorch/NeuroSIM", "NeuroSIM")
-"""Where the C++ part of a checkout is, in V1.4 and in V1.5."""
+"""Folders of the C++ part in a checkout of V1.4 and of V1.5."""
 READS_INTEGERS = "(val >> (param->numBitInput - 1 - i)) & 1"
-"""In Chip.cpp of V1.5: an input is an integer; in V1.4 it is one bit of it."""
+"""Text in Chip.cpp of V1.5, which reads inputs as integers; V1.4 reads them bit by bit."""
 LEVELS = ("-1", "-.75", "-.5", "-.25", "0", ".25", ".5", ".75")
 TRACE_ROWS = 512
 """Rows of the weights; a larger matrix repeats them."""

@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, remark, run_script
 from rramalloc.commands.export.subject import Subject, is_dilated
+from rramalloc.hardware.tables import mesh_of
 from rramalloc.network.geometry import Pads, Pair
 from rramalloc.network.node import (
     Conv,
@@ -75,7 +76,7 @@ value."""
 
 
 class _Storage(NamedTuple):
-    """Storage of weights in a PE, and the grids of PEs and tiles.
+    """Layout of weights in a PE, and the grids of PEs and tiles.
 
     polarity: crossbars of a group, 2 for +/-; cells: that hold the bits of a weight, one group each.
     """
@@ -149,15 +150,9 @@ def _storage(subject: Subject) -> _Storage:
         pes = _PES
         tiles = _TILES
     else:
-        pes = _as_square(max(1, chip.arrays_per_tile // (polarity * cells)))
+        pes = mesh_of(max(1, chip.arrays_per_tile // (polarity * cells)))
         tiles = (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1])
     return _Storage(precision.input_bits, precision.output_bits, polarity, cells, pes, tiles)
-
-
-def _as_square(count: int) -> Pair:
-    """Return the two factors of a number that lie nearest to each other, the smaller one first."""
-    short = next(side for side in range(math.isqrt(count), 0, -1) if count % side == 0)
-    return short, count // short
 
 
 def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
@@ -179,12 +174,12 @@ def _tile_grid(subject: Subject, storage: _Storage, needed: int) -> Pair:
 
 
 def _with_room(subject: Subject) -> list[str]:
-    """Return in words how its tiles have room, as `_fitting`. Raises UnsupportedError."""
+    """Return remedies for tiles that are too few, as `_fitting`. Raises UnsupportedError."""
     return _fitting(subject, _storage(subject))
 
 
 def _fitting(subject: Subject, storage: _Storage) -> list[str]:
-    """Return in words how the tiles have room for every allocation: arrays counted as MNSIM takes them.
+    """Return remedies for tiles that are too few: allocations whose arrays fit as MNSIM counts them.
 
     Each layer has tiles of its own, in PEs of all slices and polarities; poolings and classifiers that are
     left to the host take tiles too.
@@ -211,7 +206,7 @@ def _config(subject: Subject, storage: _Storage) -> str:
     lowest = 1 / _HIGH_OHM
     highest = 1 / _LOW_OHM
     ohms = (1 / (lowest + step * (highest - lowest) / (level - 1)) for step in range(level))
-    own = {
+    ours = {
         "Device level": {
             "Device_Level": str(level),
             "Device_Resistance": ", ".join(f"{ohm:.6g}" for ohm in ohms),
@@ -233,15 +228,15 @@ def _config(subject: Subject, storage: _Storage) -> str:
     timing = subject.hardware.timing
     chip = subject.hardware.chip
     if timing is not None and timing.read_ns is not None:
-        own["Device level"]["Read_Latency"] = str(timing.read_ns)
+        ours["Device level"]["Read_Latency"] = str(timing.read_ns)
     if timing is not None and timing.dac_bits in _CONVERTERS:
-        own["Interface level"] = {"DAC_Choice": _CONVERTERS[timing.dac_bits]}
+        ours["Interface level"] = {"DAC_Choice": _CONVERTERS[timing.dac_bits]}
     if chip is not None and chip.bandwidth_tile_gb_s is not None:
-        own["Tile level"]["Inter_Tile_Bandwidth"] = str(8 * chip.bandwidth_tile_gb_s)
+        ours["Tile level"]["Inter_Tile_Bandwidth"] = str(8 * chip.bandwidth_tile_gb_s)
     config = configparser.ConfigParser()
     config.optionxform = str  # type: ignore[assignment,method-assign]
     for section, settings in _SETTINGS.items():
-        config[section] = dict(item.split("=") for item in settings.split()) | own.get(section, {})
+        config[section] = dict(item.split("=") for item in settings.split()) | ours.get(section, {})
     text = io.StringIO()
     config.write(text)
     return text.getvalue().rstrip("\n") + "\n"

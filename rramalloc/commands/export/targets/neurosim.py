@@ -183,13 +183,13 @@ def _rows(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
 
 
 def _as_layers(subject: Subject) -> Callable[[], list[str]]:
-    """Return what tries the list of layers in place of a chain, and says so if NeuroSim takes it."""
+    """Return a function that returns --layers-only as remedy if NeuroSim takes the list of layers."""
     of_layers = replace(subject, layers_only=True, is_tried=True)
     return lambda: ["export with --layers-only"] if is_taken(export, of_layers) else []
 
 
 def _rows_of_any(subject: Subject) -> tuple[list[_LayerRow], list[Remark]]:
-    """Return the layers of any network, in its order, and remarks on what of it NeuroSim does not see."""
+    """Return the layers of any network, in its order, and remarks on operators that NeuroSim leaves out."""
     network = subject.network
     nodes = {node.name: node for node in network.nodes}
     rows = dict[str, _LayerRow]()
@@ -252,9 +252,10 @@ def _notes(subject: Subject, arrays: int, tiles: int) -> list[Remark]:
 
 @dataclass(frozen=True, slots=True)
 class Floorplan:
-    """novel: whether it uses novel mapping.
+    """NeuroSim's placement of layers in tiles.
 
-    Per layer: free_copies in the tiles of a single copy, these tiles, and the arrays of one tile.
+    novel: whether it uses novel mapping; by layer, free_copies: copies that fit the tiles of a single one;
+    tiles: of a single copy; arrays_per_tile: of that layer's tiles.
     """
 
     novel: bool
@@ -264,10 +265,9 @@ class Floorplan:
 
     @classmethod
     def of(cls, layers: Sequence[Matrix], wordlines: int, bitlines: int, slices: int) -> Floorplan | None:
-        """Return the floorplan of novel mapping, NeuroSim's default, where it can be built, else of the
-        conventional one; None: neither.
+        """Return the floorplan of novel mapping, NeuroSim's default, else of conventional mapping, else None.
 
-        slices: columns of a weight.
+        slices: columns of a weight. A mapping cannot be built if its largest square is below the least one.
         """
         novel = _novel(layers, wordlines)
         side = max((_raised(layers[i].outputs * slices) for i in novel), default=0)
@@ -276,12 +276,12 @@ class Floorplan:
             if max(_raised(layer.outputs * slices) for layer in layers) < _LEAST_TILE * wordlines:
                 return None
         arrays = _Block(wordlines, bitlines)
-        whole = [
+        unsplit = [
             _Block(m.inputs * m.positions, m.outputs * slices) for i, m in enumerate(layers) if i not in novel
         ]
         split = [_Block(m.inputs, m.outputs * slices) for i, m in enumerate(layers) if i in novel]
         positions = next((layers[i].positions for i in novel), 0)
-        conventional = iter(_conventional(whole, arrays))
+        conventional = iter(_conventional(unsplit, arrays))
         by_position = iter(_by_position(split, arrays, positions))
         places = [next(by_position if i in novel else conventional) for i in range(len(layers))]
         free, tiles, sizes = zip(*places, strict=True)
@@ -348,8 +348,9 @@ def _arrays(side: int, arrays: _Block) -> int:
 
 
 def _best(start: int, least: int, use: Fraction, use_of: Callable[[int], Fraction]) -> tuple[int, Fraction]:
-    """Return the first side from `start`, at least `least`, down to above `least`, halved each time, that is
-    used best, with its use; `start` if none is used better than `use`.
+    """Return the side with the highest use among start, start / 2 ... above `least`, and that use.
+
+    Of equal ones the larger wins; `start`, at least `least`, if none is used better than `use`.
     """
     best = side = max(start, least)
     while side > least:

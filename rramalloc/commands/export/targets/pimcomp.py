@@ -69,7 +69,7 @@ def export(subject: Subject) -> Bundle:
     columns = _logical_columns(subject)
     groups = [_groups(subject, stage, columns) for stage in subject.network.stages]
     cores = _cores(subject, groups, columns)
-    settings = last_node | {"arrays": sum(each.arrays for each in groups)}
+    settings = last_node | {"arrays": sum(layer_groups.arrays for layer_groups in groups)}
     laid = spread(groups, cores.number, cores.arrays)
     copies = {str(index): subject.copies[name] for name, index in nodes.index.items()}
     files = [
@@ -92,7 +92,7 @@ def export(subject: Subject) -> Bundle:
 
 
 def _about_cores(spread_out: bool) -> Remark:
-    """Return a remark on the cores in which the tool stores the copies."""
+    """Return the remark on the order in which copies are stored in cores."""
     if spread_out:
         text = (
             f"up to {TOGETHER} copies of a layer lie in the core that starts the fewest reads (cores.json); "
@@ -152,12 +152,12 @@ def _check_paths(subject: Subject, nodes: NodeList) -> None:
 
 
 def _with_room(subject: Subject) -> list[str]:
-    """Return in words how its cores have room, as `_fitting`. Raises UnsupportedError."""
+    """Return remedies for cores that are too few, as `_fitting`. Raises UnsupportedError."""
     return _fitting(subject, _logical_columns(subject))
 
 
 def _fitting(subject: Subject, columns: int) -> list[str]:
-    """Return in words how the cores have room for every allocation: arrays counted and filled as it does.
+    """Return remedies for cores that are too few: allocations whose arrays fit as PIMCOMP fills its cores.
 
     columns: weights that a row of an array holds; where a weight may be cut it counts other arrays.
     """
@@ -233,7 +233,7 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Co
 
 
 def _with_larger_cores(subject: Subject, arrays: int) -> list[str]:
-    """Return in words that tiles of so many arrays, and perhaps more chips, hold this allocation."""
+    """Return the remedy of tiles with `arrays` arrays, and of more chips if these are needed."""
     larger = subject.hardware.with_values({"chip.arrays_per_tile": arrays})
     words = f"arrays_per_tile = {arrays}"
 
