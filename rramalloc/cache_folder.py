@@ -34,6 +34,7 @@ def cache_folder(source: Path) -> Path:
         return private_folder(Path(caches) / "numba" / name)
 
 
+@cache
 def private_folder(folder: Path) -> Path:
     """Return a folder without links in its path, made where it lacks, if nobody but the user can write in it.
 
@@ -41,9 +42,28 @@ def private_folder(folder: Path) -> Path:
     parents nobody but the user and root, except in sticky ones, where nobody renames what others own.
     Raises FileError.
     """
-    real, fault = _examined(folder)
-    if fault:
-        raise FileError(str(real), fault)
+    if not folder.is_absolute():
+        raise FileError(str(folder), "is no absolute path")
+    real = Path(os.path.realpath(folder))
+    for part in (*reversed(real.parents), real):
+        try:
+            with suppress(FileExistsError):
+                part.mkdir(_PRIVATE)
+            status = part.lstat()
+        except OSError as error:
+            raise FileError(str(part), f"cannot be made ({error.strerror})") from None
+        if stat.S_ISLNK(status.st_mode):  # another user put it there a moment ago, and may lead it elsewhere
+            raise FileError(str(part), "has become a link")
+        owners = {os.geteuid()} if part == real else {os.geteuid(), 0}
+        if status.st_uid not in owners:
+            raise FileError(str(part), "belongs to another user")
+        is_sticky = part != real and status.st_mode & stat.S_ISVTX
+        if not (_is_closed(status) or is_sticky):
+            raise FileError(str(part), "can be written by other users (chmod go-w)")
+    try:
+        tempfile.TemporaryFile(dir=real).close()
+    except OSError as error:
+        raise FileError(str(real), f"cannot be written ({error.strerror})") from None
     return real
 
 
@@ -54,34 +74,6 @@ def is_private_file(file: Path) -> bool:
     except OSError:
         return False
     return stat.S_ISREG(status.st_mode) and _is_closed(status) and status.st_uid == os.geteuid()
-
-
-@cache
-def _examined(folder: Path) -> tuple[Path, str]:
-    """Return a folder without links, or the one of its parents that is at fault, and the fault."""
-    if not folder.is_absolute():
-        return folder, "is no absolute path"
-    real = Path(os.path.realpath(folder))
-    for part in (*reversed(real.parents), real):
-        try:
-            with suppress(FileExistsError):
-                part.mkdir(_PRIVATE)
-            status = part.lstat()
-        except OSError as error:
-            return part, f"cannot be made ({error.strerror})"
-        if stat.S_ISLNK(status.st_mode):  # another user put it there a moment ago, and may lead it elsewhere
-            return part, "has become a link"
-        owners = {os.geteuid()} if part == real else {os.geteuid(), 0}
-        if status.st_uid not in owners:
-            return part, "belongs to another user"
-        is_sticky = part != real and status.st_mode & stat.S_ISVTX
-        if not (_is_closed(status) or is_sticky):
-            return part, "can be written by other users (chmod go-w)"
-    try:
-        tempfile.TemporaryFile(dir=real).close()
-    except OSError as error:
-        return real, f"cannot be written ({error.strerror})"
-    return real, ""
 
 
 def _is_closed(status: os.stat_result) -> bool:

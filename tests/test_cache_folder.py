@@ -29,9 +29,9 @@ def double(x):
 
 @pytest.fixture(autouse=True)
 def _nothing_is_known() -> Iterator[None]:
-    cache_folder._examined.cache_clear()
+    cache_folder.private_folder.cache_clear()
     yield
-    cache_folder._examined.cache_clear()
+    cache_folder.private_folder.cache_clear()
 
 
 def mode(path: Path) -> int:
@@ -71,7 +71,7 @@ def test_folders_and_parents_that_others_can_write_are_refused(tmp_path: Path, p
 def test_a_sticky_parent_is_as_good_as_a_private_one(tmp_path: Path) -> None:
     sticky = made(tmp_path / "sticky", 0o1777)
     assert cache_folder.private_folder(sticky / "own") == sticky / "own"
-    cache_folder._examined.cache_clear()
+    cache_folder.private_folder.cache_clear()
     with pytest.raises(FileError, match="can be written by other users"):
         cache_folder.private_folder(sticky)
 
@@ -141,7 +141,7 @@ def test_where_the_code_of_a_source_is_kept(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(FileError, match="shared: can be written"):
         cache_folder.cache_folder(source)
     monkeypatch.delenv("NUMBA_CACHE_DIR")
-    cache_folder._examined.cache_clear()
+    cache_folder.private_folder.cache_clear()
     (package / "__pycache__").chmod(0o775)
     assert cache_folder.cache_folder(source) == tmp_path / "home" / ".cache" / "numba" / name
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -177,7 +177,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
 
     def function() -> Any:
-        cache_folder._examined.cache_clear()
+        cache_folder.private_folder.cache_clear()
         spec = importlib.util.spec_from_file_location("doubling", tmp_path / "doubling.py")
         assert spec is not None
         assert spec.loader is not None
