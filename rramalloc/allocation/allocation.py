@@ -46,6 +46,20 @@ class NetworkId(Record):
         return cls(name=network.name, sha256=network.sha256)
 
 
+class NetworkResult(ResultRecord):
+    """Result about a network on a hardware.
+
+    coverage: how much of the network it is about (None in files of older versions); warnings: what was
+    assumed or ignored.
+    """
+
+    format: str
+    network: NetworkId
+    hardware: Hardware
+    coverage: Coverage | None = None
+    warnings: tuple[str, ...] = ()
+
+
 class BareAllocation(Record):
     """The short form that `simulate` also reads: how layers run, by name.
 
@@ -247,29 +261,23 @@ class Layer(Foldable, LayerFigures):
     columns_used: int | None = None
 
 
-class TimedResult(ResultRecord, EnergyArea):
+class TimedResult(NetworkResult, EnergyArea):
     """Exact times of one allocation, with what they are about and what they leave out.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; step_ns, latency_ns,
-    throughput_per_s: None without [timing]; coverage: how much of the network this is about (None in files of
-    older versions); not_counted: what latency and throughput leave out although it takes time; warnings: what
-    was assumed or ignored; energy and area as in EnergyArea.
+    throughput_per_s: None without [timing]; not_counted: what latency and throughput leave out although it
+    takes time; energy and area as in EnergyArea.
     """
 
     rows_in = "layers"
 
-    format: str
-    network: NetworkId
-    hardware: Hardware
     makespan: Steps
     interval: Steps
     step_ns: float | None
     latency_ns: float | None
     throughput_per_s: float | None
     tick_ns: float | None = Field(None, exclude_if=absent)
-    coverage: Coverage | None = None
     not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
     if TYPE_CHECKING:
         layers: tuple[Layer, ...]  # stands last in files
 

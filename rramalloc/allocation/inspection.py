@@ -6,11 +6,18 @@ from typing import Literal
 
 import numpy as np
 
-from rramalloc.allocation.allocation import BlockSize, Foldable, NetworkId, PositiveCount, Product, layer_bits
+from rramalloc.allocation.allocation import (
+    BlockSize,
+    Foldable,
+    NetworkId,
+    NetworkResult,
+    PositiveCount,
+    Product,
+    layer_bits,
+)
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands, folds, storage_of
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import smallest_block
@@ -18,7 +25,6 @@ from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord
 from rramalloc.search.menu import StageModes, stage_modes
 from rramalloc.units import counted, one_line
 
@@ -65,7 +71,7 @@ class InspectedLayer(Foldable):
     input_bits: int | None = None
 
 
-class Inspection(ResultRecord):
+class Inspection(NetworkResult):
     """Stages of a network on a hardware. minimum: arrays with every layer stored once, the least budget.
 
     saturation: fewest arrays with which every layer takes one batch; more are of no use.
@@ -77,9 +83,7 @@ class Inspection(ResultRecord):
     unlisted = frozenset({"modes"})
 
     format: Literal["rramalloc-inspection/2"] = "rramalloc-inspection/2"
-    network: NetworkId
     source: str
-    hardware: Hardware
     mapping: Mapping
     fold: bool = False
     minimum: PositiveCount
@@ -87,7 +91,6 @@ class Inspection(ResultRecord):
     layers: tuple[InspectedLayer, ...]
     host: tuple[str, ...]
     coverage: Coverage
-    warnings: tuple[str, ...]
 
     def _headline(self) -> tuple[str, str]:
         least = f"at least {counted(self.minimum, 'array')} of {one_line(self.hardware.name, 60)}"

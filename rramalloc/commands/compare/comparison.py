@@ -6,11 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions, Steps
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.coverage import Coverage
+from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions, Steps
 from rramalloc.records import Record, absent
-from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.metrics import FIGURES
 from rramalloc.units import Unit, counted
@@ -85,7 +82,7 @@ class Skipped(Record):
     reason: str
 
 
-class Comparison(ResultRecord):
+class Comparison(NetworkResult):
     """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
 
     skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
@@ -97,15 +94,11 @@ class Comparison(ResultRecord):
 
     format: Literal["rramalloc-comparison/2"] = FORMAT
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: CompareOptions
     objective: str = "latency"
     objective_unit: Unit = "steps"
     rows: tuple[Row, ...]
     skipped: tuple[Skipped, ...] = ()
-    coverage: Coverage | None = None
-    warnings: tuple[str, ...] = ()
 
     @property
     def budgets(self) -> tuple[int, ...]:

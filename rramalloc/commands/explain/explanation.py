@@ -7,13 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkId, PositiveCount, Steps
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkResult, PositiveCount, Steps
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
-from rramalloc.result import ResultRecord
 from rramalloc.status import Status
 from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
 
@@ -215,7 +213,7 @@ class HardwareChange(Record):
     words: str
 
 
-class Explanation(ResultRecord):
+class Explanation(NetworkResult):
     """The limits of an allocation, and its neighbours on the front of arrays and the objective.
 
     objective, unit, value: what faster means, latency or interval, in steps, ticks or ns; slowest: the layer
@@ -230,8 +228,6 @@ class Explanation(ResultRecord):
 
     format: Literal["rramalloc-explanation/2"] = FORMAT
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: MappingOptions
     objective: Literal["latency", "interval"]
     unit: Unit
@@ -254,7 +250,6 @@ class Explanation(ResultRecord):
     what_if: tuple[WhatIf, ...] = ()
     kinds: tuple[KindUse, ...] | None = Field(None, exclude_if=absent)
     coverage: Coverage
-    warnings: tuple[str, ...] = ()
 
     @property
     def time_unit(self) -> str:

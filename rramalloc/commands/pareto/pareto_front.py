@@ -6,12 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions, Steps
+from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions, Steps
 from rramalloc.choices import FrontAgainst, FrontObjective
-from rramalloc.hardware.hardware import Hardware
-from rramalloc.network.coverage import Coverage
 from rramalloc.records import Record, absent
-from rramalloc.result import ResultRecord
 from rramalloc.status import Status
 from rramalloc.units import Unit, counted
 
@@ -58,7 +55,7 @@ class BaselinePoint(Record):
     value: int | float
 
 
-class ParetoFront(ResultRecord):
+class ParetoFront(NetworkResult):
     """All non-dominated points of (arrays, objective) up to a budget, rising in arrays, or in `against`.
 
     against, against_unit: what the objective is put against; budget: most arrays, minimum: with every layer
@@ -72,8 +69,6 @@ class ParetoFront(ResultRecord):
 
     format: Literal["rramalloc-pareto/2"] = FORMAT
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: SearchOptions
     objective: FrontObjective
     unit: Unit
@@ -92,8 +87,6 @@ class ParetoFront(ResultRecord):
             Status.OPTIMAL if all(point.proven for point in fields.get("points", ())) else Status.BOUNDED
         )
     )
-    coverage: Coverage | None = None
-    warnings: tuple[str, ...] = ()
 
     @property
     def least_arrays(self) -> int:

@@ -6,13 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import Allocation, Arrays, NetworkId, Options, PositiveCount
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.allocation.allocation import Allocation, Arrays, NetworkResult, Options, PositiveCount
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network, NetworkDocument
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
-from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.units import counted, duration, share
 
@@ -57,7 +55,7 @@ class OtherCuts(Record):
     ratio: float
 
 
-class ReloadPlan(ResultRecord):
+class ReloadPlan(NetworkResult):
     """Plan to run a network on fewer arrays than it needs: segment by segment, each written, then run.
 
     inputs: that run through every segment each time it is written; total_ns: time of all of them;
@@ -76,8 +74,6 @@ class ReloadPlan(ResultRecord):
 
     format: Literal["rramalloc-reload/2"] = FORMAT
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: Options
     inputs: PositiveCount
     seed: int
@@ -100,7 +96,6 @@ class ReloadPlan(ResultRecord):
     static_pj: float | None = Field(None, exclude_if=absent)
     energy_pj: float | None = Field(None, exclude_if=absent)
     host: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
     coverage: Coverage
 
     @property
