@@ -173,19 +173,16 @@ class Reference:
 
     def _most(self, lives: Sequence[tuple[int, int, int]], inputs: int | None) -> int:
         """Count at every step; of inputs that stream so many begin that the first has long ended."""
-        begins, steps = [0], range(self.makespan + 1)
+        begins, first, last = [0], 0, self.makespan + 1
         if inputs is None:
             begins = list(range(0, self.makespan + self.interval, self.interval))
-            steps = range(begins[-1], begins[-1] + self.interval)
-        return max(
-            sum(
-                size
-                for born, freed, size in lives
-                for begin in begins
-                if begin + born <= step < begin + freed
-            )
-            for step in steps
-        )
+            first, last = begins[-1], begins[-1] + self.interval
+        alive = [0] * (begins[-1] + self.makespan + 1)
+        for begin in begins:
+            for born, freed, size in lives:
+                for step in range(begin + born, begin + freed):
+                    alive[step] += size
+        return max(alive[first:last])
 
 
 def is_stage(network: Network, node: Node, fc: str, host: Collection[str] = ()) -> bool:
