@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from program import Outcome, Run, run
 
 from rramalloc.files import to_json
@@ -41,6 +43,14 @@ def _run() -> Run:
 @pytest.fixture(name="behaves")
 def _behaves() -> Run:
     return behaves
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Commands in processes of their own that need not start anew."""
+    started = Forks()
+    yield started
+    started.end()
 
 
 @pytest.fixture

@@ -114,16 +114,9 @@ def usable(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-CASES = [(name, argument) for name in CALLS for argument in parameters(name)]
-
-
-@pytest.mark.parametrize(("name", "argument"), CASES)
-def test_every_wrong_value_works_or_raises_its_error(
-    name: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    good = usable(tmp_path)
-    call, names = CALLS[name], parameters(name)
+def arguments_of(name: str, folder: Path) -> dict[str, Any]:
+    """Return good values for the arguments that a call requires."""
+    good, names = usable(folder), parameters(name)
     required = {given: good[given] for given in names if given in good}
     if name == "from_torch":
         required["module"] = None
@@ -133,20 +126,33 @@ def test_every_wrong_value_works_or_raises_its_error(
         required["table"] = rramalloc.LatencyTable if hasattr(rramalloc, "LatencyTable") else None
     if name in ("convert", "load"):
         required.pop("to", None)
-    if name == "sweep" and argument != "jobs":
-        monkeypatch.setattr("rramalloc.commands.sweep.sweep.LocalWorkers", InThisProcess)
     if "arrays" in names and name == "compare":
         required["methods"] = ["none"]
+    return required
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_wrong_value_works_or_raises_its_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every argument in a folder of its own, as calls write files."""
     faults = []
-    for label, value in WRONG.items():
-        try:
-            call(**(required | {argument: value}))
-        except RramallocError:
-            continue
-        except Exception as error:  # noqa: BLE001 - what must not happen is listed
-            if argument.startswith("on_") and isinstance(error, ZeroDivisionError):
-                continue  # the user's own function failed
-            faults.append(f"{label}: {type(error).__name__}: {str(error)[:100]}")
+    for argument in parameters(name):
+        (folder := tmp_path / argument).mkdir()
+        required = arguments_of(name, folder)
+        with monkeypatch.context() as patched:
+            patched.chdir(folder)
+            if name == "sweep" and argument != "jobs":
+                patched.setattr("rramalloc.commands.sweep.sweep.LocalWorkers", InThisProcess)
+            for label, value in WRONG.items():
+                try:
+                    CALLS[name](**(required | {argument: value}))
+                except RramallocError:
+                    continue
+                except Exception as error:  # noqa: BLE001 - what must not happen is listed
+                    if argument.startswith("on_") and isinstance(error, ZeroDivisionError):
+                        continue  # the user's own function failed
+                    faults.append(f"{argument}, {label}: {type(error).__name__}: {str(error)[:100]}")
     assert not faults, "\n".join(faults)
 
 

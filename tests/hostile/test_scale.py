@@ -7,38 +7,19 @@ only tells an answer from a hang and is several times what a quiet machine takes
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from forks import Forks
 
 HANG_S = 60.0
 MOST_COUNTED_S = 1.0
 """Of one unit of work, 0.05 s, and of what is begun with it and ends only with a result."""
 LIMIT_BYTES = 2 * 10**9
 MANY = 20_000
-SERVER = """
-import json, os, signal, sys
-import rramalloc.api, rramalloc.commands.optimize.command
-from rramalloc.cli.main import main
-
-rramalloc.api.optimize("alexnet", "x2", work=1, progress=False)
-for line in sys.stdin:
-    messages, limit_s, *arguments = json.loads(line)
-    child = os.fork()
-    if not child:
-        signal.alarm(limit_s)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.dup2(os.open(messages, os.O_WRONLY | os.O_CREAT), 2)
-        sys.argv = ["rramalloc", *arguments]
-        sys.exit(main())
-    _, status, used = os.wait4(child, 0)
-    print(os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024, flush=True)
-"""
-"""Runs each command in a process forked from this one, which has loaded the package and its compiled code."""
 Limited = Callable[..., tuple[int, str]]
 Nodes = Iterator[dict[str, Any]]
 
@@ -173,27 +154,19 @@ def save(nodes: Nodes, folder: Path) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Limited]:
+@pytest.fixture
+def limited(forks: Forks, tmp_path: Path) -> Limited:
     """Run a command in a process of its own; its code and message. Fails beyond memory or without an end."""
-    messages = tmp_path_factory.mktemp("messages") / "stderr"
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    messages = tmp_path / "stderr"
 
-    def call(*arguments: str) -> tuple[int, str]:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        messages.unlink(missing_ok=True)
-        server.stdin.write(json.dumps([str(messages), round(10 * HANG_S), *arguments]) + "\n")
-        server.stdin.flush()
-        code, seconds, peak = map(float, server.stdout.readline().split())
+    def call(*words: str) -> tuple[int, str]:
+        with open(os.devnull, "wb") as nothing, messages.open("wb") as stderr:
+            code, seconds, peak_bytes = forks(words, tmp_path, nothing.fileno(), stderr.fileno())
         assert seconds < HANG_S, f"{seconds} s of processor time"
-        assert peak < LIMIT_BYTES, f"{peak / 1e9} GB"
-        return int(code), messages.read_text()
+        assert peak_bytes < LIMIT_BYTES, f"{peak_bytes / 1e9} GB"
+        return code, messages.read_text()
 
-    yield call
-    server.communicate()
+    return call
 
 
 def check(outcome: tuple[int, str], expected: int) -> None:
