@@ -240,10 +240,14 @@ def simulate(
     """
     source = network_of(network, given)
     origin = "copies" if isinstance(allocation, MappingOf) else "allocation"
-    own = read_allocation(allocation, origin).with_arguments(source, given, crossbar, fold, latency_table)
+    given_allocation = read_allocation(allocation, origin).with_arguments(
+        source, given, crossbar, fold, latency_table
+    )
     check_known("handoff", handoff, HANDOFFS)
     check_range("rate", rate, 1e-300, 1e300)
-    return simulate_network(own.network_of(source, given), own, handoff=handoff, rate_per_s=rate)
+    return simulate_network(
+        given_allocation.network_of(source, given), given_allocation, handoff=handoff, rate_per_s=rate
+    )
 
 
 def convert(

@@ -1,4 +1,4 @@
-"""The folder of compiled code. It is run as it lies there, so nobody but the user may be able to write it."""
+"""The folder of compiled code. Python runs this code, so only the user may be able to write it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from rramalloc.errors import FileError
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_PRIVATE = 0o700
+_PRIVATE = 0o700  # mode of new folders: readable and writable for the user alone
 
 
 def cache_folder(source: Path) -> Path:
@@ -36,7 +36,7 @@ def cache_folder(source: Path) -> Path:
 
 @cache
 def private_folder(folder: Path) -> Path:
-    """Return a folder without links in its path, made where it lacks, if nobody but the user can write in it.
+    """Return a folder without links in its path, made if absent, that nobody but the user can write in.
 
     It is absolute and belongs to the effective user; neither group nor others can write in it, and in its
     parents nobody but the user and root, except in sticky ones, where nobody renames what others own.

@@ -78,7 +78,7 @@ _LEAST_HEIGHT = 40  # pixels of a panel of few rows
 _MOST_HEIGHT = 640  # pixels of a panel of many rows: it still fits a screen
 _MANY = 20  # ratio of the largest to the smallest value from which an axis is logarithmic
 _NUMBER = ",.12~g"
-_EXACT = 2**53
+_EXACT = 2**53  # browsers count in doubles, which hold whole numbers exactly up to here
 _TICKS = [digit * 10.0**power for power in range(-4, 16) for digit in (1, 2, 5)]
 _COUNTED = re.compile(r"""(\bid="|url\(#)(clip|gradient_)(\d+)""")
 """Names that Vega counts on from the picture before."""
@@ -441,16 +441,16 @@ class Chart:
 
     def _keyed(self, key: Key, encoding: VegaSpec, width: int | None) -> VegaSpec:
         """Return colour, and shape of points, by the name in the legend."""
-        names = [each.name for each in self.keys]
+        names = [key.name for key in self.keys]
         legend = None if width is None else {"title": None, "orient": "bottom"} | _in_columns(names, width)
 
         def by_name(range_: list[str]) -> VegaSpec:
             scale = {"domain": names, "range": range_}
             return {"datum": key.name, "type": "nominal", "scale": scale, "legend": legend}
 
-        coloured = {"color": by_name([each.colour for each in self.keys])} | encoding
+        coloured = {"color": by_name([key.colour for key in self.keys])} | encoding
         if "shape" in encoding:
-            coloured["shape"] = by_name([each.shape for each in self.keys])
+            coloured["shape"] = by_name([key.shape for key in self.keys])
         return coloured
 
 
@@ -541,7 +541,7 @@ def named(text: str) -> dict[str, str]:
 
     A name with a comma cannot be written so.
     """
-    pairs = (each.partition("=") for each in text.split(", "))
+    pairs = (part.partition("=") for part in text.split(", "))
     return {words: column or words for words, _, column in pairs}
 
 

@@ -148,12 +148,17 @@ def docstring_of(text: str, kind: str) -> str:
         Name of the TypedDict of the arguments; None of those that the docstring has already is added.
     """
     sections = _sections(text)
-    own = sections.pop("Parameters", "")
+    parameters = sections.pop("Parameters", "")
     shared = _shared_words(kind)
     missing = [
-        words for name, words in shared.items() if not re.search(rf"^(?:\S.*, )?{name}(?:,.*)?$", own, re.M)
+        words
+        for name, words in shared.items()
+        if not re.search(rf"^(?:\S.*, )?{name}(?:,.*)?$", parameters, re.M)
     ]
-    ordered = {"": sections.pop(""), "Parameters": "\n".join([*([own] if own else []), *missing])}
+    ordered = {
+        "": sections.pop(""),
+        "Parameters": "\n".join([*([parameters] if parameters else []), *missing]),
+    }
     return "\n\n".join(
         f"{name}\n{'-' * len(name)}\n{body}" if name else body for name, body in (ordered | sections).items()
     )
@@ -168,12 +173,12 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _shared_words(kind: str) -> dict[str, str]:
-    """Return what docstrings say of each argument of a TypedDict, its name in the first line."""
-    own, taken = SHARED[kind]
+    """Return the docstring section of each argument of a TypedDict, which begins with its name."""
+    taken_kind, taken = SHARED[kind]
     words = dict[str, str]()
     # Its own docstring first, then those of the kinds that it extends, which stand in the order of sharing.
-    for each in (own, *(other for other, _ in SHARED.values())):
-        rows = re.split(r"\n(?=\S)", _sections(each.__doc__ or "")["Parameters"])
+    for arguments in (taken_kind, *(other for other, _ in SHARED.values())):
+        rows = re.split(r"\n(?=\S)", _sections(arguments.__doc__ or "")["Parameters"])
         words = {row.partition("\n")[0]: row for row in rows} | words
     return {name: words[name] for name in taken}
 

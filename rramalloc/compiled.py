@@ -1,4 +1,4 @@
-"""The one way functions are compiled: without Python's lock, and kept on disk for later runs where safe."""
+"""Compilation of functions by numba: without Python's lock, and cached on disk where that is safe."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compiled_maker(function: Function) -> Function:
 
 
 def compiled_part(function: Function) -> Function:
-    """Compile a function that only compiled code calls: sooner, as Python needs no entry."""
+    """Compile a function that only compiled code calls: faster, as Python needs no entry point."""
     return _compile(function, no_cpython_wrapper=True, _nrt=False)
 
 
@@ -134,7 +134,7 @@ class Compilation:
             raise FileError("compiled code", f"is not kept, {self._unkept}; {_KEEPING}")
 
     def speak_for_workers(self) -> None:
-        """Note it once for processes that this one starts, which are silent about it."""
+        """Warn once, on behalf of worker processes, that compiled code is not cached."""
         try:
             cache_folder(Path(__file__))
         except FileError as error:
@@ -195,7 +195,7 @@ def _inside() -> ModuleType | None:
 
 
 def _listener(base: Any) -> Any:
-    """Return what numba calls when it begins and ends to compile a function."""
+    """Return the listener that numba calls when it begins and ends to compile a function."""
 
     class Compiles(base):  # type: ignore[misc]
         """Under numba's lock, so that no other compilation comes between."""

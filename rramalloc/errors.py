@@ -48,12 +48,12 @@ class RramallocError(Exception):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        told: Callable[[RramallocError], str] | None = cls.__dict__.get("__str__")
-        if told is not None:
-            own = told
+        text: Callable[[RramallocError], str] | None = cls.__dict__.get("__str__")
+        if text is not None:
+            text_of = text
 
             def shown(self: RramallocError) -> str:
-                return _OPTION.sub(_of_call, own(self)) if self.in_python else own(self)
+                return _OPTION.sub(_of_call, text_of(self)) if self.in_python else text_of(self)
 
             cls.__str__ = shown  # type: ignore[assignment, method-assign]
 
@@ -155,9 +155,9 @@ def suggestion(name: str, known: Sequence[str], *, kind: str = "", cutoff: float
     """
     import difflib
 
-    by_stem = {_ENDING.sub("", each.lower()): each for each in reversed(known) if each.isprintable()}
+    by_stem = {_ENDING.sub("", name.lower()): name for name in reversed(known) if name.isprintable()}
     near = difflib.get_close_matches(_ENDING.sub("", name.lower()[:200]), by_stem, n=3, cutoff=cutoff)
-    return f"did you mean {kind}{' or '.join(by_stem[each] for each in near)}?" if near else ""
+    return f"did you mean {kind}{' or '.join(by_stem[name] for name in near)}?" if near else ""
 
 
 class BudgetError(RramallocError):
@@ -268,8 +268,8 @@ class CapacityError(RramallocError):
         elif self.own_tiles:
             what = f'of {have}, but every layer takes tiles of its own (sharing = "layer")'
         else:
-            way = "no way" if self.proven else "found no way"
-            what = f"of {have}, but {way} to keep every row block of a copy in one tile"
+            finding = "no way" if self.proven else "found no way"
+            what = f"of {have}, but {finding} to keep every row block of a copy in one tile"
         advice = f": {', or '.join(self.remedies)}" if self.remedies else ""
         return (
             f"the allocation needs {self.need} arrays, {what} ({self.tiles} tiles of {self.arrays}); the "
@@ -338,7 +338,7 @@ class TargetError(RramallocError):
 
     @property
     def remedies(self) -> list[str]:
-        """What helps, in words: other arrays or hardware, and an easier target."""
+        """Remedies in words: other arrays or hardware, and an easier target."""
         if self.reached is not None:
             return [self._advice, f"give a target of {exact(self.reached)} {self.unit}"]
         return [self._advice, f"give {_GOALS[self.goal][2]} target"]
@@ -361,7 +361,7 @@ class TargetError(RramallocError):
 
 
 def exact(value: float) -> str:
-    """Return a number in ten digits if they say all of it, else in as many as it takes."""
+    """Return a number exactly, with ten digits if these suffice."""
     return text if float(text := f"{value:.10g}") == value else repr(value)
 
 

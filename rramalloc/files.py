@@ -28,6 +28,7 @@ from typing import Any, BinaryIO, NoReturn, Self
 from rramalloc.errors import FileError, RramallocError, suggestion
 from rramalloc.memory import is_short_of_memory, limit_of_memory
 
+# Limits of files that are read whole: far above any real one, they bound time and memory for hostile ones.
 JSON_LIMIT_BYTES = 64 * 2**20
 TOML_LIMIT_BYTES = 2**20
 CSV_LIMIT_BYTES = 16 * 2**20
@@ -146,7 +147,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of it."""
+        """Close it."""
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -249,7 +250,7 @@ def to_json(document: object) -> str:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk."""
+    """Sync a folder to the disk (fsync), so that renames in it survive a crash."""
     folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
@@ -404,7 +405,7 @@ def is_stream(path: str) -> bool:
 
 
 def limit_reached(error: BaseException) -> str | None:
-    """Return which limit of the system an error comes from and how to raise it, None if from none."""
+    """Return the limit of the system that caused an error and how to raise it, None for other errors."""
     if is_short_of_memory(error):
         return f"out of memory: {limit_of_memory()}use a smaller network, input shape or budget"
     if isinstance(error, RuntimeError) and "start new thread" in str(error):

@@ -42,7 +42,7 @@ def entry_point(group: str, name: str, kind: str) -> str:
 
 @contextmanager
 def plugin_errors(what: str) -> Iterator[None]:
-    """Let what goes wrong in the code of others become a PluginError; `what` says in words whose it is."""
+    """Turn errors of code from outside this package into a PluginError; what: whose code it is, in words."""
     try:
         yield
     except RramallocError:

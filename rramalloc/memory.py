@@ -1,4 +1,4 @@
-"""Memory of the process where it has a limit: whether so much can be taken, and which errors tell of it."""
+"""Limits of the memory of the process: a check before large requests, and the errors of exceeded limits."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import os
 import resource
 
 _NO_MEMORY = ("failed to map segment", os.strerror(errno.ENOMEM).lower())
-"""What the system's loader and the system itself say where a process gets no more memory."""
+"""Messages of the system and of its loader when a process gets no more memory."""
 
 
 def check_memory(least_bytes: int) -> None:
-    """Raise MemoryError if the memory of this process has a limit that does not leave so much."""
+    """Raise MemoryError if the memory limit of this process leaves less than `least_bytes`."""
     if limit_of_memory():
         try:
             mmap.mmap(-1, least_bytes, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()

@@ -27,7 +27,7 @@ from numba.core.types.functions import BaseFunction
 from rramalloc.cache_folder import is_private_file
 from rramalloc.numba_settings import own_settings
 
-_CHECKSUM_BYTES = 16
+_CHECKSUM_BYTES = 16  # 128 bits: a damaged file passes with a probability of 2**-128
 _PLAIN = (types.Number, types.Boolean, type(types.none))
 """Types of which no operation depends on how a function is compiled."""
 _find_signature: Any = BaseFunction.get_call_type
@@ -100,7 +100,7 @@ def _checksum(content: bytes) -> bytes:
 
 def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
     """Return the signature of a call; numba tries all that is known of "+", strings too, at each one."""
-    if kws or not all(isinstance(each, (*_PLAIN, types.Literal, types.Array)) for each in args):
+    if kws or not all(isinstance(argument, (*_PLAIN, types.Literal, types.Array)) for argument in args):
         return _find_signature(function, context, args, kws)
     if (question := (function, args)) not in _signatures:
         signature = _find_signature(function, context, args, kws)

@@ -26,7 +26,7 @@ _importing = threading.Lock()
 
 @contextmanager
 def replaced(owner: Any, values: dict[str, Any]) -> Iterator[None]:
-    """Give a module or a class other attributes for a while."""
+    """Replace attributes of a module or a class while the context lasts."""
     before = {name: getattr(owner, name) for name in values}
     for name, value in values.items():
         setattr(owner, name, value)
@@ -69,8 +69,8 @@ def _settings() -> dict[str, Any]:
         raise SpecError("environment", f"{words}; correct or unset {' or '.join(names)}") from None
     if vars(copy)["DISABLE_JIT"]:
         raise SpecError("NUMBA_DISABLE_JIT", "searches run as compiled code alone: unset it")
-    own = {name: value for name, value in vars(copy).items() if name.isupper()}
-    return own | {"reload_config": lambda: None}
+    settings = {name: value for name, value in vars(copy).items() if name.isupper()}
+    return settings | {"reload_config": lambda: None}
 
 
 @contextmanager

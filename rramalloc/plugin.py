@@ -1,4 +1,4 @@
-"""What a method or an export of your own needs: names that stay (docs/plugin.md).
+"""Stable names for methods and exports of other packages (docs/plugin.md).
 
 A **method** is a function (problem, work, seed) -> Answer. `optimize(method=...)` takes it as it is, and a
 package offers it, or a `Method` around it, as an entry point of the group `rramalloc.methods`.

@@ -1,4 +1,4 @@
-"""Progress in a notebook: one line below the cell that says how far long work is, gone when it is done.
+"""Progress in a notebook: one line below the cell while long work runs, removed when it is done.
 
 Nothing is shown anywhere else, and nothing of a notebook is needed to compute.
 """

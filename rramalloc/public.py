@@ -52,7 +52,7 @@ def _name(attribute: str) -> str:
 
 
 def public(name: str) -> Any:
-    """Return what a public name stands for, a call with its arguments checked. Raises AttributeError."""
+    """Return the object of a public name, a call with its arguments checked. Raises AttributeError."""
     if name == "__all__":
         return [*homes()]
     if name == "plugin":

@@ -85,7 +85,7 @@ def result_of(document: object, where: str) -> Any:
 
 
 def _no_result(document: dict[str, Any]) -> str:
-    """Say in words why a document is no result, and what reads it where that is known."""
+    """Return the reason why a document is no result, and the call that reads it if that is known."""
     if "format" not in document:
         if "copies" in document:
             return "says how layers run and has no `format`: give it to `simulate` as the allocation"

@@ -145,7 +145,7 @@ def _field_names(kind: TypeAdapter[Any]) -> dict[str, str]:
 
 
 def _allowed(schema: Mapping[str, Any]) -> str:
-    """Return in words what a JSON Schema allows, "" for what is not said in a few."""
+    """Return in words what a JSON Schema allows, "" if that takes more than a few words."""
     if "enum" in schema:
         return " or ".join(map(json.dumps, schema["enum"]))
     if schema.get("type") not in ("integer", "number"):
@@ -200,7 +200,7 @@ def fault(reason: str) -> PydanticCustomError:
 
 
 def describe(error: ValidationError, data: object = None, fields: Mapping[str, str] | None = None) -> str:
-    """Say what is wrong in which field, at most three faults, with what was got.
+    """Return at most three faults in words, each with its field and the value that was got.
 
     fields: names of fields, of which the nearest is suggested for an unknown one, with what they may be.
     """

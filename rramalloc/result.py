@@ -25,7 +25,7 @@ _OF_SUBCLASSES = ("rows_in", "unlisted")
 
 
 class Result:
-    """Base of results. A subclass says what it is about and what came out; here is how that is shown."""
+    """Base of results: files, tables, views and plots of the content that a subclass defines."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rooms: the folders of `commands`, and what each of them offers.
+"""Rooms: the folders of `commands`, and the command, calls, records and views of each.
 
 A room says by name what it has, so that to know all rooms imports nothing of them.
 """
@@ -61,7 +61,7 @@ class Room:
         return f"{_FOLDER}.{self.name}.{attribute}"
 
     def load(self, attribute: str) -> Any:
-        """Return what an attribute names. Raises UnsupportedError without a room that this one needs."""
+        """Return the object of an attribute. Raises UnsupportedError without a room that this one needs."""
         for need in self.needs:
             if need not in installed():
                 raise _absent(need, self.name)
@@ -84,7 +84,7 @@ def rooms() -> dict[str, Room]:
 
 
 def load_from(name: str, attribute: str, where: str) -> Any:
-    """Return what an attribute of a room names.
+    """Return the object that an attribute of a room names.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a result's bound says of it, and why its search ended (docs/sources/model.md 14)."""
+"""Status of a result by its bound, and the reason why its search ended (docs/sources/model.md 14)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Status(StrEnum):
-    """What a bound says: nothing better exists, by how much at most it could be better, or nothing."""
+    """Quality of a result: proven optimal, with a bound of its distance from the optimum, or feasible."""
 
     OPTIMAL = "optimal"
     BOUNDED = "bounded"

@@ -1,4 +1,4 @@
-"""Old result files: what fields were called before, and the one function that gives them today's names.
+"""Old result files: former names of fields, and the function that replaces them by today's names.
 
 Version 2 of the formats calls what is stored several times `copies` (before: `replication`), the arrays of
 one copy `arrays_per_copy` (`demand`), and counted work `work_s` (`seconds`).
@@ -50,10 +50,10 @@ def upgraded(document: Any) -> Any:
     """
     if not isinstance(document, dict):
         return document
-    told = document.get("format")
-    if told is None:
+    format_ = document.get("format")
+    if format_ is None:
         return _renamed(document, _COPIES)
-    name = str(told).removeprefix("rramalloc-").removesuffix("/1")
+    name = str(format_).removeprefix("rramalloc-").removesuffix("/1")
     return _renamed(document, _RENAMED.get(name, {}))
 
 
@@ -73,7 +73,7 @@ def _renamed(value: Any, renamed: Renamed) -> Any:
     """Return a value of a document with new names; a field that stands there under both keeps its old name,
     which its record then refuses."""
     if isinstance(value, list):
-        return [_renamed(each, renamed) for each in value]
+        return [_renamed(item, renamed) for item in value]
     if isinstance(value, str):
         return renamed.get(value, value)
     if not isinstance(value, dict) or not renamed:
@@ -87,7 +87,7 @@ def _renamed(value: Any, renamed: Renamed) -> Any:
             document[name] = _renamed(inner, change)
         else:
             document[name] = inner
-    told = document.get("format")
-    if isinstance(told, str):
-        document["format"] = _FORMATS.get(told, told)
+    format_ = document.get("format")
+    if isinstance(format_, str):
+        document["format"] = _FORMATS.get(format_, format_)
     return document

@@ -1,4 +1,4 @@
-"""Allocation: the result of an optimisation, as it is shown and as it is kept (docs/sources/interface.md)."""
+"""Allocation: the result of `optimize` (docs/sources/interface.md)."""
 
 from __future__ import annotations
 
@@ -140,8 +140,11 @@ class Arrays(Record):
         if self.by_kind is None:
             return f"of a budget of {self.budget or 0:,}; least {self.minimum or 0:,}"
         kinds = self.by_kind.items()
-        each = [f"{name} {own.used:,}{f' of {own.budget:,}' if own.budget else ''}" for name, own in kinds]
-        return ", ".join(each)
+        of_kinds = [
+            f"{name} {arrays.used:,}{f' of {arrays.budget:,}' if arrays.budget else ''}"
+            for name, arrays in kinds
+        ]
+        return ", ".join(of_kinds)
 
     @property
     def words(self) -> str:
@@ -180,10 +183,10 @@ def layer_bits(stages: Sequence[TimedNode], hardware: Hardware) -> dict[str, dic
     layers = [stage for stage in stages if isinstance(stage, Stage)]
     if all(stage.weight_bits is None and stage.input_bits is None for stage in layers):
         return {}
-    own = {stage.name: hardware.precision.of_layer(stage) for stage in layers}
+    precisions = {stage.name: hardware.precision.of_layer(stage) for stage in layers}
     return {
         name: {"weight_bits": precision.weight_bits, "input_bits": precision.input_bits}
-        for name, precision in own.items()
+        for name, precision in precisions.items()
     }
 
 
@@ -295,7 +298,7 @@ class TimedResult(NetworkResult, EnergyArea):
 def left_uncounted(
     hardware: Hardware, network: Network, coverage: Coverage, *, with_links: bool
 ) -> tuple[str, ...]:
-    """Return what latency and throughput leave out: what the hardware could time, and products of tensors.
+    """Return in words the times that latency and throughput leave out: of hardware, and of tensor products.
 
     with_links: whether the transfer between placed tiles is counted. Source: docs/sources/interface.md.
     """

@@ -71,7 +71,7 @@ _NO_TRANSFER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationInput:
-    """Modes of the layers by name, and what a whole allocation states besides.
+    """Modes of the layers by name, and the other contents of an allocation file.
 
     copies: one for layers left out; blocks: windows (height, width) that a copy computes in a step, the
     smallest block for layers left out; kinds: of arrays, where the hardware has several; cycles: ticks that
@@ -193,9 +193,9 @@ class AllocationInput:
         if missing:
             words = f"must name the kind of arrays ({', '.join(number)}) of every layer"
             raise SpecError(self.where, f"kind: {words}, {missing[0][:60]!r} is missing")
-        each = zip(graph.names, blocks, strict=True)
+        pairs = zip(graph.names, blocks, strict=True)
         kinds = {name: number[kind] for name, kind in self.kinds.items()}
-        return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in each)
+        return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in pairs)
 
     def of_one_kind(self, reader: str) -> AllocationInput:
         """Return itself. Raises UnsupportedError on a hardware with kinds, which `reader` cannot read."""
@@ -224,25 +224,25 @@ class AllocationInput:
         fold: bool | None = None,
         host: HostLike | None = None,
     ) -> AllocationInput:
-        """Return the same copies with what is not None replaced; other hardware ends measured step times.
+        """Return the same copies with the given arguments; other hardware drops measured step times.
 
         Transfers of a placement hold for its hardware and options alone. Raises SpecError, UnknownNameError.
         """
         options = self.options.changed(mapping=mapping, fc=fc, fold=fold, host=host)
-        own = self if options == self.options else replace(self.without_transfer(), options=options)
+        changed = self if options == self.options else replace(self.without_transfer(), options=options)
         if self.network is not None and (options, hardware or self.hardware) != (self.options, self.hardware):
-            own = replace(own, stated={})  # of a file that says on which hardware
+            changed = replace(changed, stated={})  # of a file that says on which hardware
         if hardware is None:
-            return own
-        own = own if hardware == self.hardware else own.without_transfer()
-        return replace(own, hardware=hardware, measured=None)
+            return changed
+        changed = changed if hardware == self.hardware else changed.without_transfer()
+        return replace(changed, hardware=hardware, measured=None)
 
     def without_transfer(self) -> AllocationInput:
-        """Return the same copies without the transfers of their placement, which is then said."""
+        """Return the same copies without the transfers of their placement, and note that in `left_out`."""
         if not self.transfer_ns:
             return self
-        own = replace(self, cycles={}, delays=(), transfer_ns={})  # links slowed batches down
-        return replace(own, left_out=(*self.left_out, _NO_TRANSFER))
+        unslowed = replace(self, cycles={}, delays=(), transfer_ns={})  # links slowed batches down
+        return replace(unslowed, left_out=(*self.left_out, _NO_TRANSFER))
 
     def with_arguments(
         self,
@@ -252,18 +252,18 @@ class AllocationInput:
         fold: bool | None = None,
         latency_table: LatencyTableLike | None = None,
     ) -> AllocationInput:
-        """Return the same copies with what a call gives in the place of their own. Raises RramallocError."""
+        """Return the same copies with the arguments of a call instead of its own. Raises RramallocError."""
         hardware, values = given.get("hardware"), given.get("set_values")
         machine = as_hardware(self.hardware if hardware is None else hardware, crossbar, values)
-        own = self.changed(
+        changed = self.changed(
             mapping=given.get("mapping"), fc=given.get("fc"), fold=fold, host=given.get("host")
         )
         known = self.measured if hardware is None else None
-        measured = measured_steps(latency_table, network, own.options, machine, known)
+        measured = measured_steps(latency_table, network, changed.options, machine, known)
         if any(new is not None for new in (hardware, crossbar, values, latency_table)):
-            own = own.changed(hardware=machine)
-        own = own if measured == self.measured else own.without_transfer()
-        return replace(own, measured=measured)
+            changed = changed.changed(hardware=machine)
+        changed = changed if measured == self.measured else changed.without_transfer()
+        return replace(changed, measured=measured)
 
     def network_of(self, network: Network, given: NetworkArguments) -> Network:
         """Return the network that feeds back as the allocation says, unless a call says something else."""
@@ -283,7 +283,7 @@ class AllocationInput:
 
 
 def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> AllocationInput:
-    """Return what an allocation says; `origin` names one that is no file in messages.
+    """Return the content of an allocation; origin: its name in messages if it is no file.
 
     Raises FileError, SpecError.
     """
@@ -337,7 +337,7 @@ def _of_table(text: str, where: str) -> AllocationInput:
 
 
 def _stated(layers: list[Any]) -> dict[str, dict[str, int]]:
-    """Return what a document states of every layer that follows from the rest."""
+    """Return the fields of every layer in a document that follow from its other fields."""
     return {
         layer["name"]: {column: layer[column] for column in _WHOLE if isinstance(layer.get(column), int)}
         for layer in layers
@@ -409,41 +409,41 @@ def _of_document(document: Any, where: str) -> AllocationInput:
     if document.get("format") != FORMAT:
         got = brief(document.get("format"))
         raise SpecError(where, f"format: must be {FORMAT!r}, or give 'copies' alone; got {got}")
-    whole = parse(_DOCUMENT, document, where)
+    stated = parse(_DOCUMENT, document, where)
     seen: set[str] = set()
-    for index, layer in enumerate(whole.layers):
+    for index, layer in enumerate(stated.layers):
         if layer.name in seen:
             raise SpecError(where, f"layers[{index}]: {brief(layer.name)} stands twice")
         seen.add(layer.name)
-    return replace(_of_whole(whole, where), stated=_stated(document["layers"]))
+    return replace(_of_whole(stated, where), stated=_stated(document["layers"]))
 
 
 _OF_INTERVAL = "target_interval", "target_interval_ns", "target_throughput"
 """Targets of the fewest arrays that are of the interval."""
 
 
-def _of_whole(whole: Allocation | _Document, where: str) -> AllocationInput:
+def _of_whole(stated: Allocation | _Document, where: str) -> AllocationInput:
     """Return the input that a whole allocation states, of its layers on arrays."""
-    placed = whole.placed or _FilePlaced()
-    stored = [layer for layer in whole.layers if layer.arrays_per_copy]
-    of_interval = any(getattr(whole.options, name) for name in _OF_INTERVAL)
+    placed = stated.placed or _FilePlaced()
+    stored = [layer for layer in stated.layers if layer.arrays_per_copy]
+    of_interval = any(getattr(stated.options, name) for name in _OF_INTERVAL)
     return AllocationInput(
         copies={layer.name: layer.copies for layer in stored},
         blocks={layer.name: layer.block for layer in stored if layer.block is not None},
         kinds={layer.name: layer.kind for layer in stored if layer.kind is not None},
-        cycles={layer.name: layer.cycles for layer in whole.layers if placed.transfer_ns and layer.cycles},
+        cycles={layer.name: layer.cycles for layer in stated.layers if placed.transfer_ns and layer.cycles},
         delays=placed.delays or (),
         where=where,
-        hardware=whole.hardware,
-        options=whole.options.changed(),
-        measured=whole.options.latency_table,
-        network=whole.network,
-        objective="interval" if of_interval else whole.objective,
-        limits=whole.options.copies or {},
-        divide=whole.options.copies_divide,
-        at_most=whole.options.at_most or {},
+        hardware=stated.hardware,
+        options=stated.options.changed(),
+        measured=stated.options.latency_table,
+        network=stated.network,
+        objective="interval" if of_interval else stated.objective,
+        limits=stated.options.copies or {},
+        divide=stated.options.copies_divide,
+        at_most=stated.options.at_most or {},
         transfer_ns=placed.transfer_ns,
-        sequences=whole.options.sequences,
+        sequences=stated.options.sequences,
     )
 
 

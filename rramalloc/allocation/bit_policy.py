@@ -1,4 +1,4 @@
-"""Bits of layers that others have chosen: policies of CIM-AQ, and quantised networks.
+"""Bits of layers that other tools chose: policies of CIM-AQ, and quantised networks.
 
 A policy of CIM-AQ (arXiv 2601.21737, repository rpelke/cim-aq-dev) is an array of NumPy: a row a layer, its
 weight bits and input bits. What a row stands for is only in the YAML with the sizes of the layers, so both
@@ -41,7 +41,7 @@ _NPY = re.compile(
     re.DOTALL,
 )
 """Head of what numpy.save writes; numpy.load would set memory aside for whatever shape a file names."""
-_LARGEST_BYTES = 2**24
+_LARGEST_BYTES = 2**24  # of a policy: a million layers of two 8-byte numbers each
 _LARGEST = 2**40  # dimension of a layer: far from the end of int64
 
 LayerShape = tuple[int, int, int]
@@ -91,7 +91,7 @@ def read_bits(
     else:
         return BitTable.read(path)
     bits = _matched(chosen, network, os.fspath(layers or path))
-    return BitTable({name: (BitChoice(*each, 0.0),) for name, each in bits.items()}, shown)
+    return BitTable({name: (BitChoice(*of_layer, 0.0),) for name, of_layer in bits.items()}, shown)
 
 
 def read_policy(path: str | os.PathLike[str]) -> list[BitPair]:
@@ -145,7 +145,7 @@ def read_layers(path: str | os.PathLike[str]) -> list[PolicyLayer]:
 
 
 def _lines(text: str, shown: str) -> Iterator[tuple[str, str]]:
-    """Place and text of every line that says something, without its comment."""
+    """Yield the place and text of every line that is not empty, without its comment."""
     for number, line in enumerate(text.splitlines(), 1):
         kept = line.partition("#")[0].rstrip()
         if kept not in ("", "---"):
@@ -204,8 +204,8 @@ def _matched(chosen: Sequence[_Chosen], network: Network, where: str) -> dict[st
     theirs = defaultdict[LayerShape, list[_Chosen]](list)
     for stage in network.stages:
         ours[_size(network, stage)].append(stage.name)
-    for each in chosen:
-        theirs[each.size].append(each)
+    for layer in chosen:
+        theirs[layer.size].append(layer)
     bits: dict[str, BitPair] = {}
     place = {node.name: index for index, node in enumerate(network.nodes)}
     upstream = _upstream(network)

@@ -49,7 +49,7 @@ from rramalloc.timing.stage_graph import StageGraph
 
 
 def searched(given: SearchArguments) -> tuple[int, Work]:
-    """Return the seed, and how long is searched. Raises SpecError for numbers out of range."""
+    """Return the seed and the limits of work and time. Raises SpecError for numbers out of range."""
     every: SearchArguments = {**DEFAULTS, **given}
     check_effort(every["seed"], every["work"], every["time_limit_s"], most_seed=2**63 - 1)
     return every["seed"], Work(work=every["work"], time_limit_s=every["time_limit_s"])
@@ -79,7 +79,7 @@ class Case:
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
-        """Return what the arguments of a call describe. Raises RramallocError."""
+        """Return the case that the arguments of a call describe. Raises RramallocError."""
         every: SearchArguments = {**DEFAULTS, **given}
         options = DEFAULT_MAPPING.changed(
             mapping=every["mapping"], fc=every["fc"], fold=every["fold"], host=every["host"]
@@ -99,7 +99,7 @@ class Case:
 
     @property
     def may_reload(self) -> bool:
-        """Whether nothing is asked for that segments of layers, which are written in turn, cannot have."""
+        """Whether all options are possible for segments of layers that are written and run in turn."""
         limited = self.copies or self.divide or self.at_most or self.bits is not None
         return not (limited or self.mapping.fold or self.measured or self.hardware.counting)
 
@@ -126,13 +126,17 @@ class Case:
         if self.bits is not None:
             _, left = self.bits.split(self.network, graph.names)
         kinds = range(len(self.hardware.each_kind))
-        each = [
-            tuple(own._replace(kind=kind) for kind in kinds for own in left.get(name, (Alternative(),)))
+        of_stages = [
+            tuple(
+                alternative._replace(kind=kind)
+                for kind in kinds
+                for alternative in left.get(name, (Alternative(),))
+            )
             if weighted
             else ()
             for name, weighted in zip(graph.names, graph.weighted.tolist(), strict=True)
         ]
-        return Alternatives(tuple(each), graph.stages, self.hardware)
+        return Alternatives(tuple(of_stages), graph.stages, self.hardware)
 
     def with_stages(self, stages: StageGraph) -> Case:
         """Return the same case with its stages, which were traced before."""
@@ -211,8 +215,8 @@ class Case:
             return arrays
         resources, budget = self._kinds_within(arrays)
         kinds = zip(self.hardware.kinds, resources.weights, strict=True)
-        each = (kind.arrays or budget // weight for kind, weight in kinds)
-        return min(arrays, sum(each), budget // min(resources.weights))
+        of_kinds = (kind.arrays or budget // weight for kind, weight in kinds)
+        return min(arrays, sum(of_kinds), budget // min(resources.weights))
 
     def problem(self, arrays: int, *, advise: bool = True) -> Problem:
         """Return the search problem within a budget and the arrays of the chips.
@@ -240,9 +244,9 @@ class Case:
         alternatives, step_time = self._alternatives, StepTime.of(graph, hardware, self.measured)
         every = [graph.stages] if alternatives is None else alternatives.every
         first = hardware.each_kind[0]
-        each = [(network, stages, first, mapping) for stages in every]
-        demand = np.array([demands(*own) for own in each], dtype=np.int64).min(axis=0)
-        taken = np.array([once(*own) for own in each]).min(axis=0).tolist()
+        arguments = [(network, stages, first, mapping) for stages in every]
+        demand = np.array([demands(*of_fold) for of_fold in arguments], dtype=np.int64).min(axis=0)
+        taken = np.array([once(*of_fold) for of_fold in arguments]).min(axis=0).tolist()
         storage = storage_of(network, every[0], hardware, mapping, self.divide)
         resources, left = ONE_KIND, arrays
         if alternatives is not None:
@@ -289,7 +293,7 @@ class Case:
         return left | {"latency_ns": min(longest_ns, self.at_most.get("latency_ns", longest_ns))}
 
     def check_numbers(self, arrays: int) -> None:
-        """Raise SpecError where nothing limits the arrays of a kind, and so nothing what is fastest."""
+        """Raise SpecError if the arrays of a kind are unlimited: then no allocation is fastest."""
         free = [kind.name for kind in self.hardware.kinds or () if kind.arrays is None]
         if free and arrays >= MAX_ARRAYS and OF_ARRAYS.isdisjoint(self.at_most):
             words = f"nothing says how many arrays of kind {free[0]!r} there are: give its `arrays`"
@@ -302,18 +306,18 @@ class Case:
         arrays: the most of all kinds together. Raises SpecError where nothing limits them.
         """
         hardware = self.hardware
-        kinds, areas = hardware.kinds or (), [array_area_nm2(own) for own in hardware.each_kind]
+        kinds, areas = hardware.kinds or (), [array_area_nm2(nm2kind) for nm2kind in hardware.each_kind]
         numbers, limit = [kind.arrays for kind in kinds], self.at_most.get("area_um2")
         by_area = None not in areas
-        weights = tuple(own or 0 for own in areas) if by_area else (_PER_ARRAY,) * len(kinds)
+        weights = tuple(nm2kind or 0 for nm2kind in areas) if by_area else (_PER_ARRAY,) * len(kinds)
         if limit is not None and not by_area:
-            lacks = next(kind.name for kind, own in zip(kinds, areas, strict=True) if own is None)
+            lacks = next(kind.name for kind, nm2kind in zip(kinds, areas, strict=True) if nm2kind is None)
             words = f"area_um2: the hardware gives no area of kind {lacks!r}: give it an energy.area_um2"
             raise SpecError("at_most", words)
         most = [min(number or arrays, arrays) for number in numbers]
         budget = sum(weight * number for weight, number in zip(weights, most, strict=True))
         axes = [
-            Axis(f"arrays of kind {kind.name}", kind.arrays, tuple(int(own is kind) for own in kinds))
+            Axis(f"arrays of kind {kind.name}", kind.arrays, tuple(int(nm2kind is kind) for nm2kind in kinds))
             for kind in kinds
             if kind.arrays is not None
         ]
@@ -328,7 +332,7 @@ class Case:
         return resources, Cost(budget)
 
     def warnings(self, arrays: int) -> tuple[str, ...]:
-        """Return what is assumed of network, hardware and measurement, and what [counting] takes."""
+        """Return the assumptions about network, hardware and measurement, and the arrays of [counting]."""
         network, hardware = self.network, self.hardware
         warnings = [*network.warnings, *self.mapping.host_notes(network)]
         warnings += hardware_warnings(hardware, arrays)
@@ -355,9 +359,9 @@ class Case:
         limits = [self.copies.get(name, (1, most)) for name, most in every]
         if self.divide is not None and self.mapping.mapping != "sdk":
             for stage, (grid, name) in enumerate(zip(self.graph.grids, self.graph.names, strict=True)):
-                whole = grid.columns if self.divide == "width" else grid.total
+                dividend = grid.columns if self.divide == "width" else grid.total
                 low, high = limits[stage]
-                limits[stage] = divisors_within(low, high, whole, name)
+                limits[stage] = divisors_within(low, high, dividend, name)
         least, most = np.array(limits, dtype=np.int64).T
         return least, np.minimum(most, self.graph.most_copies)
 

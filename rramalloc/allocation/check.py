@@ -85,7 +85,7 @@ class CheckedTiming:
 
 
 def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> CheckedTiming:
-    """Simulate what a method proposes, and check its copies, arrays, timing and bound.
+    """Simulate the answer of a method, and check its copies, arrays, timing and bound.
 
     Raises SolverError, which names the method, if something does not hold.
     """
@@ -103,8 +103,8 @@ def _recheck_kinds(problem: Problem, modes: ModeOfEach, taken: Sequence[int], me
     """Raise SolverError for more arrays of a kind than there are, or for more area than is allowed."""
     resources = problem.resources
     for axis in resources.axes:
-        each = zip(modes, taken, strict=True)
-        used = sum(axis.per_array[mode.kind] * arrays for mode, arrays in each)
+        pairs = zip(modes, taken, strict=True)
+        used = sum(axis.per_array[mode.kind] * arrays for mode, arrays in pairs)
         if used > axis.limit:
             raise SolverError(f"{method} used {used} {axis.name}, the limit is {axis.limit}")
     if len(resources.weights) > 1:
@@ -155,12 +155,14 @@ def finish_by_cumulative_maximum(
         windows = int(graph.windows[stage])
         order = np.arange(-(-windows // count))
         last = np.minimum((order + 1) * count, windows) - 1
-        ready = np.zeros(len(order), dtype=np.int64)
+        inputs_ready = np.zeros(len(order), dtype=np.int64)
         for producer, lag, need in edges:
             needed = need[last] // int(copies[producer])
-            ready = np.maximum(ready, np.where(need[last] < 0, 0, available[producer][needed] + lag))
+            inputs_ready = np.maximum(
+                inputs_ready, np.where(need[last] < 0, 0, available[producer][needed] + lag)
+            )
         paced = order * cycles[stage]
-        start = np.maximum.accumulate(ready - paced) + paced
+        start = np.maximum.accumulate(inputs_ready - paced) + paced
         available.append(start + cycles[stage] * (handoff == "next"))
         finish.append(int(start[-1] + cycles[stage]))
     return finish

@@ -110,8 +110,8 @@ def inspect_network(case: Case) -> Inspection:
     best = list[StageModes]()
     if every.chooses_blocks:
         for stage, grid in enumerate(graph.grids):
-            own = every.count(stage, Mode(*grid.block)).arrays(1)
-            listed = stage_modes(every, stage, own * grid.total)  # up to a single batch
+            of_copy = every.count(stage, Mode(*grid.block)).arrays(1)
+            listed = stage_modes(every, stage, of_copy * grid.total)  # up to a single batch
             best.append(listed.take(listed.fewest()))
     saturation = sum(int(modes.arrays[-1]) for modes in best)
     if not best:

@@ -26,7 +26,7 @@ BitPair = tuple[int, int]
 LayerBits = tuple[Alternative, ...]
 """The bits that a layer may have, with its sensitivity to them."""
 BIT_COLUMNS = ("layer", "weight_bits", "input_bits", "sensitivity")
-_LARGEST_BYTES = 2**26
+_LARGEST_BYTES = 2**26  # of a table: some pairs of bits for every layer of the largest network
 
 
 class BitChoice(NamedTuple):
@@ -91,12 +91,12 @@ class BitTable:
         to the limit, or a layer is not of the network.
         """
         names = self.of(network)
-        best = {name: min(self.choices[name], key=lambda own: own.sensitivity) for name in names}
-        least = {name: own.sensitivity for name, own in best.items()}
+        best = {name: min(self.choices[name], key=lambda choice: choice.sensitivity) for name in names}
+        least = {name: choice.sensitivity for name, choice in best.items()}
         need = math.fsum(least.values())
         if need > self.limit * (1 + SAME_SUM):
             raise SpecError("sensitivity", f"must be at least {need:g}, the sum of the least of all layers")
-        host = {name: own[:2] for name, own in best.items() if name not in timed}
+        host = {name: choice[:2] for name, choice in best.items() if name not in timed}
         left = self.limit - math.fsum(least[name] for name in host)
         spare = self.limit - need
 
@@ -105,9 +105,9 @@ class BitTable:
 
         return host, {
             name: tuple(
-                Alternative(0, *own[:2], parts(own.sensitivity))
-                for own in self.choices[name]
-                if own.sensitivity <= least[name] + max(spare, 0.0) + SAME_SUM * self.limit
+                Alternative(0, *choice[:2], parts(choice.sensitivity))
+                for choice in self.choices[name]
+                if choice.sensitivity <= least[name] + max(spare, 0.0) + SAME_SUM * self.limit
             )
             for name in names
             if name in timed
@@ -116,7 +116,7 @@ class BitTable:
     def sum_of(self, bits: Mapping[str, BitPair]) -> float:
         """Return the sum of sensitivities to these bits of layers."""
         return math.fsum(
-            min(own.sensitivity for own in some if own[:2] == bits[name])
+            min(choice.sensitivity for choice in some if choice[:2] == bits[name])
             for name, some in self.choices.items()
         )
 

@@ -172,20 +172,20 @@ def layer_charts(
 
 
 def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
-    """Yield the energy and the area, for hardware that says more than steps."""
+    """Yield the energy and the area, for hardware that gives times."""
     if result.hardware.energy is None:
         if result.hardware.timing is not None:
             yield Fact("energy", "not given by the hardware")
         return
     yield _given("energy", result.energy_pj, "pJ", f"an input ({energy_parts(result)})")
     yield _given("EDP", result.edp, "pJ ns")
-    whole = result.chip_area_um2
-    chip = "" if whole is None else f"in use, {area(whole)} of the whole chip"
+    of_chip = result.chip_area_um2
+    chip = "" if of_chip is None else f"in use, {area(of_chip)} of the whole chip"
     yield _given("area", result.area_um2, "um2", chip)
 
 
 def interval_fact(result: Allocation | Simulation, sequences: int | None) -> Fact:
-    """Return the interval, and what makes inputs follow each other."""
+    """Return the interval, with the reason for its length in a network that feeds back."""
     words = "between inputs when inputs stream"
     if sequences is not None:
         turns = "" if sequences == 1 else f", {sequences:,} sequences take turns"

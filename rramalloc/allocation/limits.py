@@ -50,11 +50,11 @@ def copy_limits(given: CopiesLike | None, graph: StageGraph) -> CopyLimits:
     return limits
 
 
-def divisors_within(low: int, high: int, whole: int, name: str) -> tuple[int, int]:
+def divisors_within(low: int, high: int, total: int, name: str) -> tuple[int, int]:
     """Return the least and the largest divisor of `whole` from low to high. Raises SpecError for none."""
-    among = [count for count in divisors(whole) if low <= count <= high]
+    among = [count for count in divisors(total) if low <= count <= high]
     if not among:
-        words = f"{name[:60]!r} is to have {low}..{high} copies that divide {whole}: no number does"
+        words = f"{name[:60]!r} is to have {low}..{high} copies that divide {total}: no number does"
         raise SpecError("copies_divide", words)
     return among[0], among[-1]
 

@@ -161,7 +161,7 @@ _MOST_TRIES = 4
 
 
 def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
-    """Return whether a call gives an allocation, by making the same search."""
+    """Return True if a call finds an allocation: make the same search."""
     if stop.out_of_time:
         return False
     try:
@@ -172,7 +172,7 @@ def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
 
 
 def _enough(case: Case, need: int, request: Request, stop: Work) -> tuple[int, str] | None:
-    """Return arrays with which a call succeeds, `need` or some more, and how to have them; None for none."""
+    """Return arrays, `need` or more, with which a call succeeds, and the remedy; None if none does."""
     chip = case.hardware.chip
     for _ in range(_MOST_TRIES):
         short = chip is not None and need > chip.arrays
@@ -185,7 +185,7 @@ def _enough(case: Case, need: int, request: Request, stop: Work) -> tuple[int, s
 
 
 def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop: Work) -> None:
-    """Note at the error what reaches a target, tried as the same call with it would be, or that nothing does.
+    """Add to the error a remedy that was tried by the same call, or that no number of arrays helps.
 
     With the arrays and chips that are enough, or with a target that is reached within the budget.
     """
@@ -211,7 +211,7 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
 
 
 def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Request, stop: Work) -> None:
-    """Note at the error a limit that is kept, and the arrays with which this one is; both are tried."""
+    """Add to the error a limit that can be kept, and the arrays that keep this one; both were tried."""
     remedies = []
     for value in dict.fromkeys((float(f"{error.least:.10g}"), error.least)):  # in few digits if they do
         higher = replace(case, at_most={**case.at_most, error.quantity: value}).with_stages(case.stages)
@@ -268,7 +268,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
 
 
 def fitting_start(case: Case, arrays: int, given: AllocationInput) -> tuple[AllocationInput, list[str]]:
-    """Return what of an allocation fits by layer name, the rest with the fewest copies, and notes on that.
+    """Return the layers of an allocation that fit, all others with the fewest copies, and notes on these.
 
     Raises as `Case.problem`; UnsupportedError for a hardware with kinds.
     """
@@ -297,7 +297,7 @@ def fitting_start(case: Case, arrays: int, given: AllocationInput) -> tuple[Allo
 
 
 def _may_have(problem: Problem, stage: int, copies: int, block: Pair) -> bool:
-    """Return whether a stage may have so many copies, each of which computes a block of windows."""
+    """Return True if a stage may have `copies` copies, each of which computes a block of windows."""
     graph = problem.graph
     if block != graph.blocks[stage] and not problem.chooses_blocks:
         return False
@@ -331,9 +331,9 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         raise SpecError(where, "start: its copies compute blocks of windows: use --mapping sdk")
     copies = copies_by_name(graph.in_blocks(blocks), given.copies, where)
     for stage, name in enumerate(graph.names):
-        low, whole = int(problem.smallest[stage]), problem.divided(stage, modes[stage])
-        if whole % int(copies[stage]):
-            words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {whole}"
+        low, divided = int(problem.smallest[stage]), problem.divided(stage, modes[stage])
+        if divided % int(copies[stage]):
+            words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {divided}"
             raise SpecError(where, f"start: {words}")
         high = None if problem.most is None else int(problem.most[stage])
         if copies[stage] < low or (high is not None and copies[stage] > high):
@@ -370,21 +370,21 @@ def _of_chosen_bits(
     Its bound is of all choices of bits. Raises SolverError.
     """
     problem, modes = answer.choice.problem, answer.choice.modes
-    each = zip(problem.graph.names, modes, strict=True)
-    bits = {name: (mode.weight_bits, mode.input_bits) for name, mode in each if mode.weight_bits}
+    pairs = zip(problem.graph.names, modes, strict=True)
+    bits = {name: (mode.weight_bits, mode.input_bits) for name, mode in pairs if mode.weight_bits}
     chosen = case.with_bits(bits)
     fixed = chosen.problem(arrays)
     own_objective, bound = objective_of(fixed, request), answer.lower_bound
     if objective.unit != own_objective.unit and fixed.step_time is not None:
         bound /= fixed.step_time.compute_ns  # with given bits all steps are equal
-    own = fixed.choice(answer.choice.copies, tuple(Mode(*mode.block, kind=mode.kind) for mode in modes))
+    choice = fixed.choice(answer.choice.copies, tuple(Mode(*mode.block, kind=mode.kind) for mode in modes))
     allocation = checked_allocation(
         chosen,
         arrays,
         own_objective,
         request,
         stop,
-        replace(answer, choice=own, lower_bound=bound),
+        replace(answer, choice=choice, lower_bound=bound),
     )
     every = {stage.name: (stage.weight_bits or 0, stage.input_bits or 0) for stage in chosen.network.stages}
     limit = None if math.isinf(table.limit) else table.limit
@@ -489,7 +489,7 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 class CheckedAnswer(NamedTuple):
-    """An answer that was simulated again, with its objective, what no allocation undercuts, and its sums."""
+    """An answer that was simulated again, with its objective, a lower bound, and its sums."""
 
     checked: CheckedTiming
     value: float

@@ -28,7 +28,7 @@ def of_budget(
     store: StoreOn,
     store_without: StoreOn,
 ) -> list[str]:
-    """Return in words what stores every layer of a case, which `arrays` do not.
+    """Return the remedies with which every layer of a case is stored, as `arrays` do not suffice.
 
     weight_bits: the most of a layer that has bits of its own; store_without: without what is held of copies.
     """
@@ -41,8 +41,8 @@ def of_budget(
     if need is not None:
         remedies.append(f"the smallest budget that works is --arrays {need}")
     elif (machine := _stored_on_more_chips(store, hardware, error.need)) is not None:
-        own = "" if works(machine) else f" and --arrays {_smallest_budget(store, machine, error.need)}"
-        remedies.append(f"{chip_words(machine)}{own}")
+        budget = "" if works(machine) else f" and --arrays {_smallest_budget(store, machine, error.need)}"
+        remedies.append(f"{chip_words(machine)}{budget}")
     if error.held and _is_stored(store_without, hardware, arrays):
         remedies.append("leave out --copies")
     if (machine := larger_crossbar(hardware, works)) is not None:
@@ -53,7 +53,7 @@ def of_budget(
 
 
 def _stored_on_more_chips(store: StoreOn, hardware: Hardware, need: int) -> Hardware | None:
-    """Return the hardware with so many chips that some budget stores every layer; None for none."""
+    """Return the hardware with enough chips that some budget stores every layer, None if none has."""
     budgets = dict[int, int | None]()
 
     def works(machine: Hardware) -> bool:
@@ -70,7 +70,7 @@ def _stored_on_more_chips(store: StoreOn, hardware: Hardware, need: int) -> Hard
 
 
 def _is_stored(store: StoreOn, hardware: Hardware, arrays: int) -> bool:
-    """Return whether a budget stores every layer."""
+    """Return True if a budget stores every layer."""
     try:
         store(hardware, arrays)
     except RramallocError:
@@ -139,13 +139,13 @@ def more_cell_bits(hardware: Hardware, weight_bits: int, works: Works) -> Hardwa
     weight_bits: the most of a layer that has bits of its own.
     """
     most = max(weight_bits, hardware.precision.weight_bits)
-    own = hardware.crossbar.cell_bits
-    bits = (bits for bits in range(own + 1, most + 1) if -(-most // bits) < -(-most // (bits - 1)))
-    return _least([hardware.with_values({"crossbar.cell_bits": each}) for each in bits], works)
+    now = hardware.crossbar.cell_bits
+    bits = (bits for bits in range(now + 1, most + 1) if -(-most // bits) < -(-most // (bits - 1)))
+    return _least([hardware.with_values({"crossbar.cell_bits": more}) for more in bits], works)
 
 
 def _least(rising: Sequence[Hardware], works: Works) -> Hardware | None:
-    """Return the first one that works, None if not even the last one does: what works is a matter of size."""
+    """Return the first that works by bisection, None if not even the last does; all behind the first work."""
     low = 0
     high = len(rising) - 1
     if not rising or not works(rising[-1]):

@@ -38,7 +38,7 @@ from rramalloc.units import counted, plain_quantity
 
 _NO_TICK = "times are ticks, as the allocation has cycles; nothing says how long a tick is: no latency in ns"
 _SDK = "mapping im2col has no blocks: arrays are counted as mapping sdk does"
-_MOST_TICKS = 2**53
+_MOST_TICKS = 2**53  # of all batches together: JSON readers with doubles keep whole numbers exact up to it
 _TOO_MANY_EDGES = "more edges between stages than can be listed: buffers are left out, the timing is exact"
 
 
@@ -81,7 +81,7 @@ class Simulation(TimedResult):
 
 
 class SimulatedSums(NamedTuple):
-    """Timing of an allocation, and what its hardware says of it in sum.
+    """Timing of an allocation, with its arrays, energy and area.
 
     storage, options: as its blocks decide; taken: arrays of every stage; metrics: None without [energy].
     """

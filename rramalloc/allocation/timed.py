@@ -1,4 +1,4 @@
-"""Timed: what follows from an allocation and its network, such as stalls, buffers and the critical path."""
+"""Timed: stalls, buffers and the critical path, which follow from an allocation and its network."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Timed:
         order = self.timing.graph.network_order
         starts = [self.timing.of_stage(stage) for stage in order]
         cycles = [int(self.timing.cycles[stage]) for stage in order]
-        pauses = np.concatenate([np.diff(each) - own for each, own in zip(starts, cycles, strict=True)])
+        pauses = np.concatenate([np.diff(begin) - own for begin, own in zip(starts, cycles, strict=True)])
         lengths = np.sort(pauses[pauses > 0])[::-1]
         room = max(0, most - len(starts))
         joined = int(lengths[room]) if len(lengths) > room else 0
         runs = [
             run
-            for stage, (each, own) in enumerate(zip(starts, cycles, strict=True))
-            for run in _runs(stage, each, own, joined)
+            for stage, (begin, own) in enumerate(zip(starts, cycles, strict=True))
+            for run in _runs(stage, begin, own, joined)
         ]
         return runs, joined
 
@@ -79,7 +79,7 @@ class Networks:
     """The networks that a report may use: those the user names, then those that ship, found by their hash."""
 
     def __init__(self, named: Sequence[NetworkLike]) -> None:
-        self._named = [as_network(each) for each in named]
+        self._named = [as_network(network) for network in named]
 
     def find(self, sha256: str) -> Network | None:
         """Return the network with this hash of its graph, None if there is none."""
@@ -96,7 +96,7 @@ def _shipped() -> dict[str, str]:
 
 
 def time_result(result: Allocation | Simulation, known: Networks, where: str) -> Timed | None:
-    """Return what follows from a result and its network, of an allocation None if that is not known.
+    """Return the times that follow from a result and its network, None if the network is not known.
 
     Raises SpecError if the file of an allocation says something else.
     """
@@ -142,13 +142,13 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
     stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     recomputed = None
     # The file does not keep by which options layers were left to the host.
-    ways: Sequence[dict[str, Any]] = ({"fc": "host"}, {"fc": "crossbar"})
+    options: Sequence[dict[str, Any]] = ({"fc": "host"}, {"fc": "crossbar"})
     if simulation.coverage is not None:
-        ways = ({"fc": "crossbar", "host": simulation.coverage.host},)
-    for left in () if network is None else ways:
-        own = given.changed(**left)
+        options = ({"fc": "crossbar", "host": simulation.coverage.host},)
+    for left in () if network is None else options:
+        changed = given.changed(**left)
         try:
-            timing = own.timing(own.graph(network), simulation.handoff)  # type: ignore[arg-type]
+            timing = changed.timing(changed.graph(network), simulation.handoff)  # type: ignore[arg-type]
         except RramallocError:
             continue
         exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)

@@ -123,8 +123,10 @@ def _critical(names: Sequence[str], segments: Sequence[CriticalSegment]) -> list
         "row": [rows[segment.stage] for segment in path],
         **lists(path, "layer=stage, left=start, right=finish, batches"),
         "waits": [
-            f"pixel ({each.row}, {each.column}) of {each.waits_for}" if each.waits_for else "the input"
-            for each in path
+            f"pixel ({segment.row}, {segment.column}) of {segment.waits_for}"
+            if segment.waits_for
+            else "the input"
+            for segment in path
         ],
     }
     joints: Lists = {

@@ -1,4 +1,4 @@
-"""The commands and their group: what they check before the work, and what they add to messages."""
+"""The commands and their group: checks before the work, and additions to messages."""
 
 from __future__ import annotations
 
@@ -77,7 +77,12 @@ class Command(_WholeSentence, TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let an option for files take several of them, once an argument stands first."""
         if args and not args[0].startswith("-"):
-            several = {name for own in self.params if own.metavar == SEVERAL_FILES for name in own.opts}
+            several = {
+                name
+                for parameter in self.params
+                if parameter.metavar == SEVERAL_FILES
+                for name in parameter.opts
+            }
             args = list(_repeated(args, several))
         return super().parse_args(ctx, args)
 
@@ -85,21 +90,29 @@ class Command(_WholeSentence, TyperCommand):
         """Run the command."""
         outputs: dict[str, str] = {}
         inputs: list[object] = []
-        written = [(own, ctx.params.get(str(own.name))) for own in self.params if _value(own).writes]
-        for own in self.params:
-            value = ctx.params.get(str(own.name))
-            if not _value(own).writes:
+        written = [
+            (parameter, ctx.params.get(str(parameter.name)))
+            for parameter in self.params
+            if _value(parameter).writes
+        ]
+        for parameter in self.params:
+            value = ctx.params.get(str(parameter.name))
+            if not _value(parameter).writes:
                 inputs += value if isinstance(value, list | tuple) else [value]
             elif value is not None:
-                option = own.opts[0]
-                outputs[option if option.startswith("-") else str(own.metavar)] = str(value)
+                option = parameter.opts[0]
+                outputs[option if option.startswith("-") else str(parameter.metavar)] = str(value)
         check_outputs(outputs, [text for text in inputs if isinstance(text, str)])
-        for own, path in written:
-            if "DIR" not in str(own.metavar):
+        for parameter, path in written:
+            if "DIR" not in str(parameter.metavar):
                 check_writable(path)
         self._check_latex(ctx)
         self._check_figures(
-            [path for own, path in written if _value(own).writes == "figure" and path is not None],
+            [
+                path
+                for parameter, path in written
+                if _value(parameter).writes == "figure" and path is not None
+            ],
             ctx.params.get("figure_width"),
         )
         return super().invoke(ctx)
@@ -131,7 +144,7 @@ class Command(_WholeSentence, TyperCommand):
 
 
 def _value(parameter: Any) -> Value:
-    """Return what is known of the values of a parameter."""
+    """Return the properties of the values of a parameter."""
     return parameter.metavar if isinstance(parameter.metavar, Value) else Value("")
 
 

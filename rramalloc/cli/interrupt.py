@@ -42,7 +42,7 @@ def end(
     also: str = "",
     quiet: bool,
 ) -> None:
-    """Say how long the work took and, if it was interrupted, what is shown; the exit code says that too."""
+    """Report the duration of the work and, if it was interrupted, what is shown; set the exit code."""
     note(f"done in {line.seconds:.2f} s{also}", quiet=quiet)
     if work.interrupted:
         note(f"interrupted: {shown}")

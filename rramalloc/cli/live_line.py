@@ -21,7 +21,7 @@ _NOTICED_S = 1.0  # a compilation that took longer is reported
 
 
 class LiveLine(Closing):
-    """A line on stderr that says how far long work is; used as a context.
+    """A line on stderr with the progress of long work; used as a context.
 
     A terminal has one that changes, unless it is a dumb one.
 
@@ -72,7 +72,7 @@ class LiveLine(Closing):
 
 
 class SearchLine(LiveLine):
-    """The best makespan and the bound while a search runs, and why there may be none for a while."""
+    """Line with the best makespan and the bound of a search, or the reason why there is none yet."""
 
     def __enter__(self) -> Self:
         self._ticking = threading.Thread(target=self._tick, daemon=True)
@@ -84,7 +84,7 @@ class SearchLine(LiveLine):
         return self
 
     def close(self) -> None:
-        """Take the line away, and wait for an answer no longer."""
+        """Remove the line, and stop counting the seconds."""
         self._patience.cancel()
         self._over.set()
         super().close()
@@ -109,7 +109,7 @@ class SearchLine(LiveLine):
 
 
 def announce_compilation(*, quiet: bool) -> None:
-    """Say on stderr that functions are compiled, and how far that is; and what became of those on disk.
+    """Report the progress of compilation on stderr, and files of compiled code that were removed.
 
     quiet: say once that they are, and nothing else.
     """

@@ -93,7 +93,7 @@ class _BeforeNumPy(MetaPathFinder):
 
 
 class _Talk(io.FileIO):
-    """The end of stderr: what cannot be written there is dropped, and the work goes on."""
+    """A stderr whose errors are ignored: text that cannot be written is dropped."""
 
     def write(self, data: Any, /) -> int:
         """Write bytes, or drop them where the disk is full, or the reader or the terminal is gone."""

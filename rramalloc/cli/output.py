@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rramalloc.view.view import View
 
 _TEXTS = {"csv": csv_of, "markdown": markdown_of}
-"""What makes the text of a view in the formats of other programs."""
+"""Function that writes the text of a view, by the name of the format."""
 
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -134,12 +134,12 @@ def print_text(text: str) -> None:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Print a line of talk on stderr."""
+    """Print a message on stderr."""
     if not quiet:
         typer.echo(wrapped(printable(text), width_of(sys.stderr)), err=True)
 
 
 def warn(warnings: Iterable[str], *, quiet: bool = False) -> None:
-    """Print what a result says was assumed or ignored, a line each on stderr."""
+    """Print the warnings of a result on stderr, one a line."""
     for warning in warnings:
         note(f"warning: {warning}", quiet=quiet)

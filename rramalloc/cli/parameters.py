@@ -23,11 +23,11 @@ Command = TypeVar("Command", bound=Callable[..., None])
 Format = Literal["table", "json", "csv", "markdown", "latex"]
 """Output formats of a result."""
 LatexUnits = Literal["siunitx", "plain"]
-"""How LaTeX sets the units of a table."""
+"""Style of the units of a LaTeX table."""
 Panel = Literal["Problem", "Goal", "Search", "Output"]
 """Part of a command's help."""
 Written = Literal["file", "figure"]
-"""What a value names that the command writes; a figure by the end of its name."""
+"""Kind of output that the value of an option names; the ending of a figure's name is its format."""
 Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
 """Help of each parameter: the name that it calls the value (None: by its type), a sentence, and a callback.
 """
@@ -215,7 +215,7 @@ _WRITTEN: Mapping[str, Written] = {"output": "file", "figure": "figure"}
 
 
 def described(
-    own: Help, *, problem: str = "", goal: str = "", search: str = "", output: str = ""
+    of_command: Help, *, problem: str = "", goal: str = "", search: str = "", output: str = ""
 ) -> Callable[[Command], Command]:
     """Return the decorator that describes a command for Typer: positional parameters are arguments, the
     others options, each with its help.
@@ -224,7 +224,7 @@ def described(
     whose annotation has what Typer needs are left as they are.
     problem, goal, search, output: options of the command alone, by the part of the help they stand in.
     """
-    rows = {**_SHARED, **own}
+    rows = {**_SHARED, **of_command}
     panels = {name: panel for panel, shared in _PANELS.items() for name in shared}
     parts: dict[Panel, str] = {"Problem": problem, "Goal": goal, "Search": search, "Output": output}
     panels |= {name: panel for panel, names in parts.items() for name in names.split()}

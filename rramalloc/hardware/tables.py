@@ -25,7 +25,7 @@ PARTS_OF_ENERGY = {
 """Fields of [energy] that hold for an array of one size, each with the fields that need it."""
 MAX_LINES = 65_536  # wordlines or bitlines of an array: far above any device, products stay within 64 bits
 MAX_BITS = 64  # bits of a weight, an input or an output: the widest integers of a network file
-MAX_CHIP_ARRAYS = 2**31 - 1
+MAX_CHIP_ARRAYS = 2**31 - 1  # the largest signed number of 32 bits: far above any chip
 MAX_VALUE = 1e15
 """Limit of every time and bandwidth: far above any device, so products stay finite."""
 MIN_VALUE = 1e-9

@@ -1,4 +1,4 @@
-"""What code of others answers: taken only if it is an allocation of the problem."""
+"""Checks of the answers of methods from outside: only an allocation of the problem is accepted."""
 
 from __future__ import annotations
 

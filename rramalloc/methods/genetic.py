@@ -26,7 +26,7 @@ from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies, makespan_of_each
 
-POPULATIONS = (100, 200)
+POPULATIONS = (100, 200)  # individuals of the two runs, as the source states
 ITERATIONS = 3  # generations, as the source states
 SURVIVING = 0.3  # fraction of a population that survives by fitness, as the source states
 SPARED = 0.2  # chance of each other individual to survive, as the source states

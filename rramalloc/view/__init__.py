@@ -1,1 +1,1 @@
-"""What a result shows, said once, and how a terminal, a page, CSV, Markdown and LaTeX show it."""
+"""Views: the content that a result shows, and its form on a terminal, a page, in CSV, Markdown and LaTeX."""

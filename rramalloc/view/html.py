@@ -125,10 +125,10 @@ def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool 
     if table.numbered:
         head = f'<th scope="col" class="n"><button type="button">#</button></th>{head}'
         lines = [f"<td class=n>{number:,}</td>{line}" for number, line in enumerate(lines)]
-    told = [table.note] if table.note else []
+    notes = [table.note] if table.note else []
     if len(table.records) > len(rows):
-        told.insert(0, f"The first {len(rows):,} of {len(table.records):,} rows; the file has all.")
-    note = f'<p class="note">{escaped(" ".join(told))}</p>' if told else ""
+        notes.insert(0, f"The first {len(rows):,} of {len(table.records):,} rows; the file has all.")
+    note = f'<p class="note">{escaped(" ".join(notes))}</p>' if notes else ""
     count = counted(len(rows), "row")
     file = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-") or "table"
     tools = (
@@ -217,12 +217,12 @@ def safe_json(value: object) -> str:
 def _packed(value: Any) -> Any:
     """Pack long lists of few different texts as those texts and places in them; page.js undoes it."""
     if isinstance(value, dict):
-        return {key: _packed(each) for key, each in value.items()}
+        return {key: _packed(item) for key, item in value.items()}
     if not isinstance(value, list):
         return value
-    if len(value) >= _FEWEST_PACKED and all(isinstance(each, str) for each in value):
+    if len(value) >= _FEWEST_PACKED and all(isinstance(item, str) for item in value):
         place: dict[str, int] = {}
-        at = [place.setdefault(each, len(place)) for each in value]
+        at = [place.setdefault(item, len(place)) for item in value]
         if len(place) * 2 <= len(value):
             return {"texts": list(place), "at": at}
-    return [_packed(each) for each in value]
+    return [_packed(item) for item in value]

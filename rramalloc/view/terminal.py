@@ -31,8 +31,8 @@ def print_view(view: View, width: int | None) -> Printed:
         printed = print_table(table, width)
         parts.append(printed.text)
         if printed.hidden:
-            whole = "json" if place or view.csv is not None else "csv"
-            hidden.append(f"{printed.hidden}a wider terminal or --format {whole} shows all")
+            complete = "json" if place or view.csv is not None else "csv"
+            hidden.append(f"{printed.hidden}a wider terminal or --format {complete} shows all")
     if view.facts:
         parts.append("\n".join(fact_lines(view.facts, width)) + "\n")
     return Printed("\n".join(parts), "\n".join(hidden))
@@ -58,7 +58,7 @@ def print_table(table: Table, width: int | None = None) -> Printed:
     rows = table.rows(table.shown)
     headings, cells = table.cells(rows)
     cells = [[printable(cell) for cell in row] for row in cells]
-    full = [max(map(cell_len, each)) for each in zip(headings, *cells, strict=True)]
+    full = [max(map(cell_len, texts)) for texts in zip(headings, *cells, strict=True)]
     left = table.is_text(rows)
     widths = list(full)
     kept, gap = list(range(len(widths))), _GAP

@@ -1,4 +1,4 @@
-"""View: what a result shows - one sentence, facts, tables and charts - before any terminal, page or file."""
+"""View: the content of a result (a sentence, facts, tables, charts) for any terminal, page or file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COUNTS = ("steps", "ticks", "cycles", "arrays")
 """Units that a heading leaves out: its words, or a fact beside the table, say what is counted."""
 Rows = Sequence[Sequence[Any]]
 NONE = "-"
-"""What stands where a value is not known."""
+"""Text in place of an unknown value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,8 @@ class Table:
         columns = (
             column
             for column in self.columns
-            if (optional and not column.optional) or any(column.of(each) is not None for each in self.records)
+            if (optional and not column.optional)
+            or any(column.of(record) is not None for record in self.records)
         )
         return replace(self, columns=tuple(columns))
 
@@ -175,8 +176,10 @@ class Table:
             column.shown([row[place] for row in rows], grouped=grouped)
             for place, column in enumerate(self.columns)
         ]
-        words = [each for _, each in columns]
-        return [heading for heading, _ in columns], [[each[n] for each in words] for n in range(len(rows))]
+        words = [words_of_column for _, words_of_column in columns]
+        return [heading for heading, _ in columns], [
+            [words_of_column[n] for words_of_column in words] for n in range(len(rows))
+        ]
 
     def is_text(self, rows: Rows) -> list[bool]:
         """Return for each column whether it has words, which begin on the left, and no numbers."""
@@ -217,7 +220,7 @@ def table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What a result shows.
+    """Content that a result shows.
 
     kind: of the result; title: what it is about; sentence: what came out; tables: the first is that of the
     result, which CSV takes unless `csv` is another; charts: by the name that `result.plot` has for them;
@@ -254,15 +257,15 @@ class View:
         title, sentence: as the result's headline if left out; extent: how large the network is, in words.
         """
         subject, words = result._headline()
-        own = tuple(facts)
-        named = {fact.name for fact in own}
+        given = tuple(facts)
+        named = {fact.name for fact in given}
         return cls(
             kind=kind,
             title=title or subject,
             sentence=sentence or words,
             facts=(
                 *_about(result, extent),
-                *own,
+                *given,
                 *(fact for fact in _effort(result) if fact.name not in named),
             ),
             tables=tuple(tables),
@@ -315,7 +318,7 @@ def hardware_words(result: Any) -> str:
 
 
 def _effort(result: Any) -> Iterable[Fact]:
-    """Yield the work of the search, and how much of the network the result is about."""
+    """Yield the work of the search, and the coverage of the network."""
     work_s, coverage = getattr(result, "work_s", None), getattr(result, "coverage", None)
     if work_s is not None:
         yield Fact("search", 1e9 * work_s, "ns", "of work on a reference core")

@@ -133,8 +133,8 @@ def competitors(
     """
     if methods is None:
         every = [method_named(name) for name in METHODS]
-        compared = [each for each in every if each.compared]
-        methods = [each.name for each in compared if each.covers(mapping, several_kinds=several_kinds)]
+        compared = [method for method in every if method.compared]
+        methods = [method.name for method in compared if method.covers(mapping, several_kinds=several_kinds)]
     for name in methods:
         method_named(name)
     if not methods:
@@ -155,7 +155,7 @@ def _compared(
     total = len(methods) * len(objectives)
     for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):
         shown = case.most_arrays(budget)
-        ready: dict[str, CheckedRuns] = {}
+        by_method: dict[str, CheckedRuns] = {}
         for number, method in enumerate(methods, start=place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
                 on_progress(shown, method, number, total)
@@ -165,12 +165,12 @@ def _compared(
                 request = Request(objective=objective, method=method)
                 proposed = _answers(judged, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None
-                ready[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
+                by_method[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
             except (UnsupportedError, SolverError, PluginError) as error:
                 if proposed is not None and method in METHODS:
                     raise  # what a method of this package proposes must survive the check
                 skipped.append(Skipped(arrays=shown, method=method, reason=str(error)))
-        rows += rows_of(network, shown, judged, ready)
+        rows += rows_of(network, shown, judged, by_method)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     coverage = Coverage.of(network, objectives[0].problem.graph.names)
@@ -219,14 +219,14 @@ def _answers(
 
 
 def _limits(options: CompareOptions) -> list[str]:
-    """Return a note that says that limits of time and work hold for a single run, where one was asked for."""
+    """Return notes that the given limits of time and work are those of every single run."""
     of_time = [] if options.time_limit_s is None else [f"the time limit of {options.time_limit_s:g} s"]
     of_work = [] if options.work == DEFAULT_WORK else [f"the work of {options.work} units"]
-    return [f"{each} is of every single run, not of all together" for each in of_time + of_work]
+    return [f"{limit} is of every single run, not of all together" for limit in of_time + of_work]
 
 
 def _of_one_kind(case: Case, methods: Sequence[str]) -> list[str]:
-    """Return a note of the methods that know of one kind of arrays, where all that know of several ran."""
+    """Return a note on methods left out by default because they are for a single kind of arrays."""
     if case.hardware.kinds is None or methods != competitors(None, case.mapping, several_kinds=True):
         return []
     one = competitors(None, case.mapping)
@@ -235,7 +235,7 @@ def _of_one_kind(case: Case, methods: Sequence[str]) -> list[str]:
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
-    """Return what a reader must know of the ratios: their reference, and where `auto` is not the best."""
+    """Return notes on the ratios: their reference, and budgets at which `auto` is not the best."""
     there = {row.arrays for row in rows if row.method == REFERENCE}
     words = [
         f"{row.arrays} arrays: {row.method} is faster than {REFERENCE}, ratio {row.ratio:.4f}"
@@ -281,7 +281,7 @@ class CheckedRuns:
         cls, objective: Objective, budget: int, method: str, proposed: Sequence[tuple[Answer, float | None]],
         clock_s: float | None,
     ) -> CheckedRuns:  # fmt: skip
-        """Simulate and check what a method proposed. Raises SolverError for what does not hold."""
+        """Simulate and check the answers of a method. Raises SolverError if a check fails."""
         runs = []
         for answer, counted_s in proposed:
             checked = check_answer(objective.problem, answer, budget, method)

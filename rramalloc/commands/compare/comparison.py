@@ -1,4 +1,4 @@
-"""Comparison: all methods side by side, as it is shown and as it is kept."""
+"""Comparison: the result of `compare`, all methods side by side."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _best(comparison: Comparison) -> str:
-    """Return what the least possible is with the first budget, and how far the methods lie apart."""
+    """Return in words the best result at the first budget, its bound, and the range of all methods."""
     budget = comparison.budgets[0]
     group = comparison.at(budget)
     fastest = min(group, key=lambda row: (row.ratio, row.makespan))
@@ -164,8 +164,8 @@ def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) 
     layers.append(Marks(beside, columns(marks), {"x": "reach", "y": "row", "text": "words"}))
     layers.append(rule(max(row.ratio * (1 - row.gap) for row in rows), "x", key=_BOUND))
     names = Axis.of_names([row.method for row in rows])
-    beyond = _LETTER * max(len(mark["words"]) for mark in marks)
-    across = Axis(ratio, 0, end, beyond=beyond + 10)
+    room = _LETTER * max(len(mark["words"]) for mark in marks)
+    across = Axis(ratio, 0, end, beyond=room + 10)
     return Panel(across, names, row_height(len(rows)), tuple(layers), title)
 
 

@@ -1,1 +1,1 @@
-"""Explain: what holds an allocation back, the points of the front beside it, and what faster would take."""
+"""Explain: the bottlenecks of an allocation, its neighbours on the front, and gains from other hardware."""

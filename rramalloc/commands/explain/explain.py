@@ -130,24 +130,26 @@ def explain(
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
-    own = read_allocation(allocation).with_arguments(source, given, crossbar, fold, latency_table)
-    source = own.network_of(source, given)
-    if own.blocks:
-        own = own.changed(mapping="sdk")
-    case = _case(source, own, copies, copies_divide)
-    timing = own.timing(own.graph(source, case.stages))
+    given_allocation = read_allocation(allocation).with_arguments(
+        source, given, crossbar, fold, latency_table
+    )
+    source = given_allocation.network_of(source, given)
+    if given_allocation.blocks:
+        given_allocation = given_allocation.changed(mapping="sdk")
+    case = _case(source, given_allocation, copies, copies_divide)
+    timing = given_allocation.timing(given_allocation.graph(source, case.stages))
     if objective is None:
-        objective = "interval" if own.objective == "interval" else "latency"
+        objective = "interval" if given_allocation.objective == "interval" else "latency"
     if source.sequences is not None:
         refuse_turns("objective", objective == "interval" and source.sequences > 1)
         objective = "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
-    changes = WhatIfs.of(own, case, objective, ending, seed, on_progress)
+    changes = WhatIfs.of(given_allocation, case, objective, ending, seed, on_progress)
     cheaper, faster = neighbours.cheaper(), neighbours.faster()
     sped = None if speedup is None else neighbours.speedup(speedup)
     what_ifs = changes.all(what_if)
-    layers = step_layers(case, timing, own.transfer_ns, neighbours.taken)
-    absolute = Absolute.of(own.step_time(timing.graph), timing)
+    layers = step_layers(case, timing, given_allocation.transfer_ns, neighbours.taken)
+    absolute = Absolute.of(given_allocation.step_time(timing.graph), timing)
     slowest = slowest_layer(layers)
     unit = timing.graph.unit.removesuffix("s")
     return Explanation(
@@ -178,21 +180,31 @@ def explain(
         coverage=changes.coverage,
         warnings=(
             *case.warnings(neighbours.arrays),
-            *((_PLACED,) if own.transfer_ns else ()),
-            *own.left_out,
-            *((_AT_MOST,) if own.at_most else ()),
+            *((_PLACED,) if given_allocation.transfer_ns else ()),
+            *given_allocation.left_out,
+            *((_AT_MOST,) if given_allocation.at_most else ()),
         ),
     )
 
 
 def _case(
-    network: Network, own: AllocationInput, copies: CopiesLike | None, copies_divide: Divided | None
+    network: Network,
+    given_allocation: AllocationInput,
+    copies: CopiesLike | None,
+    copies_divide: Divided | None,
 ) -> Case:
     """Return the case that an allocation is of. Raises SpecError."""
-    own.made_for(network)
-    if own.cycles and not own.hardware.own_clock:
+    given_allocation.made_for(network)
+    if given_allocation.cycles and not given_allocation.hardware.own_clock:
         reason = "has cycles, which only hardware with clocks of its own explains: leave cycles out"
-        raise SpecError(own.where, reason)
-    divide = own.divide if copies_divide is None else copies_divide
-    case = Case(network, own.hardware, own.options, own.measured, own.limits, divide=divide)
+        raise SpecError(given_allocation.where, reason)
+    divide = given_allocation.divide if copies_divide is None else copies_divide
+    case = Case(
+        network,
+        given_allocation.hardware,
+        given_allocation.options,
+        given_allocation.measured,
+        given_allocation.limits,
+        divide=divide,
+    )
     return case if copies is None else replace(case, copies=copy_limits(copies, case.stages))

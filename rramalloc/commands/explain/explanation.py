@@ -1,4 +1,4 @@
-"""Explanation: what holds an allocation back, as it is shown and as it is kept."""
+"""Explanation: the result of `explain`, with the bottlenecks of an allocation and its neighbours."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class WhatIfResult(Record):
 
 
 class WhatIf(Record):
-    """What a change of the hardware gains.
+    """Gain from one change of the hardware.
 
     change: as `--set` takes it; have: the values now, None for a change of the arrays alone; as_it_is: the
     same allocation on the changed hardware, None where it cannot be; searched: the best within the same
@@ -264,11 +264,16 @@ class Explanation(NetworkResult):
 def step_words(
     layers: Sequence[ExplainedLayer], tick_ns: float | None, step_ns: float | None, slowest: str | None
 ) -> str:
-    """Return which part of which layer a step lasts for; with own clocks that of the most critical layer."""
-    layer = max(layers, key=lambda each: (tick_ns is None and each.name == slowest, each.critical))
+    """Return in words the layer and the part of its step that set the step's length.
+
+    With own clocks that is the layer with most steps on the critical path.
+    """
+    layer = max(
+        layers, key=lambda candidate: (tick_ns is None and candidate.name == slowest, candidate.critical)
+    )
     if layer.binds is None or (step_ns is None and tick_ns is None):
         return ""
-    alike = len(layers) > 1 and len({(each.binds, each.step_ns) for each in layers}) == 1
+    alike = len(layers) > 1 and len({(candidate.binds, candidate.step_ns) for candidate in layers}) == 1
     words = f"set by {PART_WORDS[layer.binds]}"
     if layer.binds != "given":
         words += f" of {'every layer' if alike else layer.name}"

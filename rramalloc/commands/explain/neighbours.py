@@ -40,8 +40,8 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 class Neighbours:
     """Searches around one allocation. objective: over any number of arrays, on as many chips.
 
-    numbers: arrays of every kind on the chip, where it has several and says how many; tell: told how far a
-    search is.
+    numbers: arrays of every kind on the chip, where it has several and says how many; tell: callback that
+    gets the progress of every search.
     """
 
     case: Case
@@ -72,8 +72,8 @@ class Neighbours:
             free = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
             case = case.on(case.hardware.model_copy(update={"kinds": free}))
         problem = unlimited(case.problem(MAX_ARRAYS))
-        own = cast("TimeObjective", OBJECTIVES[objective](problem))
-        return cls(case, timing, own, stop, seed, numbers, tell)
+        of_time = cast("TimeObjective", OBJECTIVES[objective](problem))
+        return cls(case, timing, of_time, stop, seed, numbers, tell)
 
     @property
     def problem(self) -> Problem:
@@ -92,11 +92,11 @@ class Neighbours:
 
     @property
     def cost(self) -> Cost:
-        """What the arrays of the allocation cost."""
+        """Cost of the arrays of the allocation."""
         return self.problem.arrays(self.timing.copies, self.timing.graph.modes)
 
     def _cost_of(self, point: ExplainedPoint) -> Cost:
-        """Return what the arrays of a point cost."""
+        """Return the cost of the arrays of a point."""
         resources = self.problem.resources
         in_unit = point.arrays if point.area_um2 is None or resources.unit == "arrays" else point.area_um2
         return Cost(round(in_unit * resources.per_unit))
@@ -135,9 +135,9 @@ class Neighbours:
 
     @property
     def _within(self) -> str:
-        """The arrays beyond which none are looked at, in words; empty where all are."""
-        beyond = self.problem.resources.beyond(self.problem.budget)
-        return f" {beyond}" if beyond else ""
+        """Limit of arrays above which nothing was searched, in words; "" if there is none."""
+        words = self.problem.resources.beyond(self.problem.budget)
+        return f" {words}" if words else ""
 
     def _bound(self, cost: float) -> dict[str, float]:
         """Return the field of a point for the fewest arrays, or the least area, that a value needs."""
@@ -189,7 +189,7 @@ class Neighbours:
         return made.model_copy(update={"factor": factor, "target": target})
 
     def _neighbour(self, point: ExplainedPoint, words: str) -> Neighbour:
-        """Return a point with what is proven of it: both of its values, where both were searched."""
+        """Return a point with its proof: of the fewest arrays, and of the value too if that was searched."""
         proven = self._is_fewest(point) and (point.value_bound is None or self._is_fastest(point))
         return Neighbour(point=point, proven=proven, words=f"{self._words(point)}, {words}")
 
@@ -296,7 +296,7 @@ class Neighbours:
         return words + (f", more than the {' and '.join(short)} of the chip" if short else "")
 
     def _refused(self, target: float, error: TargetError) -> Neighbour:
-        """Return why a target is not reached, and the numbers of the hardware that hold it back."""
+        """Return the neighbour without a point: why a target is missed, and the numbers that limit it."""
         unit, step_time, memory = self.objective.unit, self.problem.step_time, self.case.hardware.memory
         least, chain = self._least()
         floor, moved_ns = self.objective.in_unit(least), self._moved_ns()
@@ -335,7 +335,7 @@ class Neighbours:
         return Neighbour(point=None, proven=proven, words=reason, changes=tuple(changes))
 
     def _least(self) -> tuple[int, list[str]]:
-        """Return steps that no number of arrays undercuts, and the layers that take them.
+        """Return a lower bound of the objective [steps] for any number of arrays, and the layers that set it.
 
         Every window starts as soon as its inputs exist and one of the copies allowed is free: of the latency
         the longest chain, of the interval the longest layer.
@@ -346,23 +346,27 @@ class Neighbours:
             most = np.minimum(most, problem.most)
         ticks, rounds = graph.batch_ticks(np.ones_like(most)), -(-graph.windows // most)
         if problem.alternatives is not None:
-            each = enumerate(map(problem.alternatives.of, range(len(most))))
-            ticks = np.array([min(problem.ticks(stage, mode, 1) for mode in modes) for stage, modes in each])
+            finishs = enumerate(map(problem.alternatives.of, range(len(most))))
+            ticks = np.array(
+                [min(problem.ticks(stage, mode, 1) for mode in modes) for stage, modes in finishs]
+            )
         if self.objective.name == "interval":
             stage = int((ticks * rounds).argmax())
             return int((ticks * rounds)[stage]), [graph.names[stage]]
         edges, done = graph.flat_binding, list[npt.NDArray[np.int64]]()
         for stage, count in enumerate(rounds.tolist()):
-            ready = np.zeros((count, int(most[stage])), dtype=np.int64)  # a row for each round of the copies
-            own = ready.reshape(-1)[: graph.windows[stage]]
+            available = np.zeros(
+                (count, int(most[stage])), dtype=np.int64
+            )  # a row for each round of the copies
+            by_window = available.reshape(-1)[: graph.windows[stage]]
             for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
                 need, made = edges.of(edge, stage), done[edges.producer[edge]]
-                np.maximum(own, np.where(need < 0, 0, made[need] + edges.lag[edge]), out=own)
+                np.maximum(by_window, np.where(need < 0, 0, made[need] + edges.lag[edge]), out=by_window)
             order = np.arange(count)[:, None] * ticks[stage]
-            start = np.maximum.accumulate(ready - order, axis=0) + order
+            start = np.maximum.accumulate(available - order, axis=0) + order
             done.append(start.reshape(-1)[: graph.windows[stage]] + ticks[stage])
         path = critical_path(simulate(graph, most))
-        return max(int(each.max()) for each in done), [segment.stage for segment in path]
+        return max(int(finishs.max()) for finishs in done), [segment.stage for segment in path]
 
     def _changes(self, chain: list[str], least: int, target_ns: float) -> Iterator[Change]:
         """Yield the numbers of the hardware whose part of these layers alone is longer than the target."""
@@ -376,12 +380,12 @@ class Neighbours:
         )
         parts = {**_NUMBERS, "array_ns": "latency table" if case.measured else array}
         for part, number in parts.items():
-            each = {layer.name: getattr(layer, part) or 0.0 for layer in layers}
-            total_ns = sum(each[name] * batches[name] for name in chain)
+            times_ns = {layer.name: getattr(layer, part) or 0.0 for layer in layers}
+            total_ns = sum(times_ns[name] * batches[name] for name in chain)
             if not case.hardware.own_clock:
                 memory = case.hardware.memory
                 together = part == "memory_ns" and memory is not None and memory.scope == "shared"
-                total_ns = least * (sum(each.values()) if together else max(each.values()))
+                total_ns = least * (sum(times_ns.values()) if together else max(times_ns.values()))
             if total_ns > target_ns * _MORE:
                 table, _, field = number.partition(".")
                 have = getattr(getattr(case.hardware, table, None), field or table, None)
@@ -394,18 +398,18 @@ class Neighbours:
         problem, hardware, graph = self.problem, self.case.hardware, self.problem.graph
         if hardware.memory is None or problem.step_time is None:
             return 0.0
-        each = list[float]()
+        times = list[float]()
         for stage, (node, listed) in enumerate(zip(graph.stages, all_modes(problem), strict=True)):
             modes = set(listed.modes)
-            each.append(
+            times.append(
                 min(
                     problem.total(stage, mode) * access_ns(graph.network, node, mode.block, hardware)
                     for mode in modes
                 )
             )
         if hardware.memory.scope == "per_layer":
-            return max(each)
-        return max(each) * int(graph.weighted.sum()) if hardware.own_clock else sum(each)
+            return max(times)
+        return max(times) * int(graph.weighted.sum()) if hardware.own_clock else sum(times)
 
 
 def _tiles(case: Case, checked: CheckedTiming) -> int | None:

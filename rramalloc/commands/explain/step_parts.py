@@ -22,7 +22,7 @@ from rramalloc.timing.simulate import ExactTiming
 def step_layers(
     case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float], arrays: npt.NDArray[np.int64]
 ) -> tuple[ExplainedLayer, ...]:
-    """Return what is said of every stage, in network order. arrays: of all copies, in canonical order."""
+    """Return the row of every stage, in network order. arrays: of all copies, in canonical order."""
     graph, busy, slack = timing.graph, timing.batches * timing.cycles, slack_of_stages(timing)
     memory_ns, critical = _memory_ns(case, timing), dict.fromkeys(graph.names, 0)
     for segment in critical_path(timing):
@@ -78,21 +78,24 @@ def _step_parts(
         times["digital"] = parts["array_ns"] = rates.get(node.op)
     elif case.measured is not None:
         times["measured"] = parts["array_ns"] = case.measured.compute_ns[node.name]
-    elif (own := hardware.timing) is not None and own.step_ns is not None:
-        times["given"] = parts["array_ns"] = own.step_ns
-    elif own is not None and own.read_ns is not None:
+    elif (timing_of_arrays := hardware.timing) is not None and timing_of_arrays.step_ns is not None:
+        times["given"] = parts["array_ns"] = timing_of_arrays.step_ns
+    elif timing_of_arrays is not None and timing_of_arrays.read_ns is not None:
         rows = columns = None  # of whole arrays where all stages step together
         if hardware.own_clock:
             rows, columns = active_lines(
                 graph.network, node, hardware, case.mapping, graph.blocks[stage], copies
             )
         bits, crossbar = hardware.precision.input_bits, hardware.crossbar
-        reads, conversions = own.reads(bits, crossbar, rows), own.conversions(crossbar, columns)
-        parts |= {"input_cycles": own.reads(bits, crossbar, 1), "reads": reads}
-        times["read"] = parts["read_ns"] = reads * own.read_ns
-        if own.adc_ns is not None:
+        reads, conversions = (
+            timing_of_arrays.reads(bits, crossbar, rows),
+            timing_of_arrays.conversions(crossbar, columns),
+        )
+        parts |= {"input_cycles": timing_of_arrays.reads(bits, crossbar, 1), "reads": reads}
+        times["read"] = parts["read_ns"] = reads * timing_of_arrays.read_ns
+        if timing_of_arrays.adc_ns is not None:
             parts["conversions"] = conversions
-            times["converter"] = parts["converter_ns"] = reads * own.adc_ns * conversions
+            times["converter"] = parts["converter_ns"] = reads * timing_of_arrays.adc_ns * conversions
     if not any(times.values()):
         return parts
     if memory_ns:
@@ -113,10 +116,10 @@ def slowest_layer(layers: Sequence[ExplainedLayer]) -> str | None:
 
 
 def what_binds(case: Case, timing: ExactTiming, transfer_ns: MappingOf[str, float]) -> str:
-    """Return the length of a step, or of a batch with own clocks, and what sets it; "" without a time."""
+    """Return in words the length of a step (of a batch with own clocks) and its cause; "" without times."""
     layers = step_layers(case, timing, transfer_ns, timing.copies)
     slowest = slowest_layer(layers)
-    own = case.hardware.tick_ns if case.hardware.own_clock else None
+    tick_ns = case.hardware.tick_ns if case.hardware.own_clock else None
     longest = [layer.step_ns for layer in layers if layer.name == slowest]
-    words = step_words(layers, own, longest[0] if own is None and longest else None, slowest)
-    return f"a {'step' if own is None else 'batch'} takes {words}" if words else ""
+    words = step_words(layers, tick_ns, longest[0] if tick_ns is None and longest else None, slowest)
+    return f"a {'step' if tick_ns is None else 'batch'} takes {words}" if words else ""

@@ -37,7 +37,7 @@ def explanation_view(made: Explanation) -> View:
 
 
 def _facts(made: Explanation) -> Iterator[Fact]:
-    """Yield what the result waits for, and what stands beside it."""
+    """Yield the bottlenecks and the neighbours as facts."""
     yield Fact("arrays", made.arrays)
     timed = made.latency_ns is not None and made.objective == "latency" and made.unit != "ns"
     yield Fact(made.objective, made.value, made.unit, f", {duration(made.latency_ns or 0)}" if timed else "")
@@ -66,11 +66,11 @@ def _facts(made: Explanation) -> Iterator[Fact]:
 def gains_chart(made: Explanation, *, detail: Detail = FIGURE) -> Chart | None:
     """Chart a bar for every change of the hardware that gains anything."""
     names, least, more = list[str](), list[float](), list[float]()
-    for each in made.what_if:
-        if each.gain and each.as_it_is is not None:
-            now = (each.searched or each.as_it_is).value / (1 - each.gain)
-            names.append(each.change)
-            least.append(100 * max(0.0, 1 - each.as_it_is.value / now))
-            more.append(100 * each.gain - least[-1])
+    for change in made.what_if:
+        if change.gain and change.as_it_is is not None:
+            now = (change.searched or change.as_it_is).value / (1 - change.gain)
+            names.append(change.change)
+            least.append(100 * max(0.0, 1 - change.as_it_is.value / now))
+            more.append(100 * change.gain - least[-1])
     bars: Bars = ((Key("as it is", BLUE), least), (Key("searched again", ORANGE), more))
     return stacked_bars("What if: gain of a change", "change", "shorter [%]", names, bars, detail=detail)

@@ -1,4 +1,4 @@
-"""What-ifs: an allocation on changed hardware, as it is and searched again (docs/sources/model.md 19)."""
+"""Allocations on changed hardware, unchanged and searched again (docs/sources/model.md 19)."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ _PART_OF_WORK = 0.05  # of the work allowed, where less was charged before
 class WhatIfs:
     """Changes of the hardware of one allocation.
 
-    own: its copies, without transfer between tiles; placed: with the transfer of its placement, None where
-    none is counted; case: that it is of, with the limits of copies; stop: of every search; tell: told how far
-    one is.
+    own: the allocation without transfer between tiles; placed: with the transfer of its placement, None if
+    that is not counted; case: of the allocation, with its limits of copies; stop: of every search; tell:
+    callback that gets the progress of every search.
     """
 
     own: AllocationInput
@@ -81,9 +81,9 @@ class WhatIfs:
         return cls(own.without_transfer(), placed, case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
-        """Return what every change gains: those that cost area by gain per area, then the others by gain.
+        """Return the gain from every change: with more area by gain per area, then the others by gain.
 
-        changes: None for every field that a better value can help, and for more arrays.
+        changes: None for every field with a better value, and for more arrays.
         Raises SpecError for a change that the hardware cannot have, and for one of links that are not timed.
         """
         if changes is None:
@@ -128,10 +128,10 @@ class WhatIfs:
         """
         if not self._kinds:
             return None
-        by_change = {each.change: each for each in found}
+        by_change = {what_if.change: what_if for what_if in found}
         sums = self._sums(self.own)
-        each = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
-        numbers = [(mode.kind, arrays) for mode, arrays in each]
+        what_if = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
+        numbers = [(mode.kind, arrays) for mode, arrays in what_if]
         used = {
             kind.name: sum(arrays for own, arrays in numbers if own == place)
             for place, kind in enumerate(self._kinds)
@@ -159,7 +159,7 @@ class WhatIfs:
         found: changes that were searched; others are tried with the allocation as it is.
         """
         target = self.now.value / factor * (1 + SAME_SUM)
-        ways = list[tuple[float, int, str, WhatIfResult, str]]()
+        solutions = list[tuple[float, int, str, WhatIfResult, str]]()
         fields = {name for name, _ in better_values(self.case.hardware, 2)}
         for times in _TIMES:
             for name, value in better_values(self.case.hardware, times):
@@ -173,17 +173,17 @@ class WhatIfs:
                 if result.value <= target:
                     fields.discard(name)
                     more = _more_um2(self.now, result) or 0.0
-                    ways.append((more, times, texts_of({name: value})[0], result, "as it is"))
-        ways += [
+                    solutions.append((more, times, texts_of({name: value})[0], result, "as it is"))
+        solutions += [
             (each.more_um2 or 0.0, _TIMES[0], each.change, each.searched, "searched again")
             for each in found
             if each.searched is not None and each.searched.value <= target and each.have is not None
         ]
-        if not ways:
+        if not solutions:
             words = NOT_TRIED if self.stop.out_of_time else "no single change of the hardware does"
             return HardwareChange(change=None, result=None, words=words)
         # of equal ones the first, which is the allocation as it is
-        more_um2, _, change, result, how = min(ways, key=lambda way: way[:3])
+        more_um2, _, change, result, how = min(solutions, key=lambda solution: solution[:3])
         words = f"{change}: {plain_quantity(result.value, self._unit)} {how}"
         words += f", {area(more_um2)} more" if more_um2 > 0 else ""
         words += ", the cheapest single change of the hardware"
@@ -196,22 +196,23 @@ class WhatIfs:
         return "ns" if timed else "steps"
 
     def _of_list(self, fields: Sequence[HardwareValues]) -> list[WhatIf]:
-        """Return what every field gains, and more arrays; their searches share a small part of the work.
+        """Return the gain from every field and from more arrays; all searches share a small part of the work.
 
-        Changes whose time as it is differs are searched first, then more arrays, then the others.
+        Changes that alter the time of the unchanged allocation are searched first, then more arrays, then
+        the others.
         """
         share = self.stop.nested(0)
         charged_s = max(_PART_OF_CHARGED * self.stop.spent_s, _PART_OF_WORK * self.stop.work_s)
         share.work = min(self.stop.work, max(1, round(charged_s / SECONDS_PER_WORK)))
         as_they_are = [(values, self._of(values, None)) for values in fields]
-        changed = [each for each in as_they_are if each[1].gain]
-        others = [each for each in as_they_are if not each[1].gain]
-        found = [self._again(*each, share) for each in changed]
+        changed = [change for change in as_they_are if change[1].gain]
+        others = [change for change in as_they_are if not change[1].gain]
+        found = [self._again(*change, share) for change in changed]
         found += self._of_more_kinds(share) if self._kinds else self._of_more_arrays(share)
-        return found + [self._again(*each, share) for each in others]
+        return found + [self._again(*change, share) for change in others]
 
     def _again(self, values: HardwareValues, alone: WhatIf, share: Work) -> WhatIf:
-        """Return what a change gains by a search, or as it is where that failed or the share is used up."""
+        """Return the gain from a change after a search, unless it failed before or the share is used up."""
         if alone.as_it_is is None or alone.searched is not None or share.is_used_up:
             return alone
         return self._of(values, share, alone.as_it_is)
@@ -224,9 +225,10 @@ class WhatIfs:
         *,
         is_given: bool = False,
     ) -> WhatIf:
-        """Return what a change gains. Raises SpecError for one that a user gave and no hardware can have.
+        """Return the gain from a change. Raises SpecError if a user gave it and no hardware can have it.
 
-        share: of the work of its search and later ones, None for no search; as_it_is: where it was timed.
+        share: of the work of its search and later ones, None for no search; as_it_is: the unchanged
+        allocation, if it was timed before.
         """
         change, have = ", ".join(texts_of(values)), _now(self.case.hardware, values)
         try:
@@ -250,7 +252,7 @@ class WhatIfs:
         return self._compared(self.now, change, have, as_it_is, searched)
 
     def _of_more_kinds(self, share: Work) -> list[WhatIf]:
-        """Return what more arrays of each kind gain that has a number."""
+        """Return the gain from more arrays of every kind whose number is limited."""
         limited = [kind for kind in self._kinds if kind.arrays is not None]
         numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
         return [
@@ -258,7 +260,7 @@ class WhatIfs:
         ]
 
     def _of_more_arrays(self, share: Work) -> list[WhatIf]:
-        """Return what more arrays gain, as many as the chips have; nothing where all are in use."""
+        """Return the gain from more arrays, up to those of the chips; empty if all are in use."""
         chip, used = self.case.hardware.chip, self.now.arrays
         added = _more(used) if chip is None else min(_more(used), chip.arrays - used)
         if added < 1:
@@ -315,13 +317,13 @@ class WhatIfs:
         """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
         return self._simulated(self._timed(values))
 
-    def _simulated(self, own: AllocationInput) -> WhatIfResult:
-        sums = self._sums(own)
+    def _simulated(self, allocation: AllocationInput) -> WhatIfResult:
+        sums = self._sums(allocation)
         return self._result(sums.timing, sums.absolute, sums.metrics, sums.arrays)
 
-    def _sums(self, own: AllocationInput) -> SimulatedSums:
+    def _sums(self, allocation: AllocationInput) -> SimulatedSums:
         network = self.case.network
-        return simulated_sums(network, own, own.graph(network, self.case.stages), "next")
+        return simulated_sums(network, allocation, allocation.graph(network, self.case.stages), "next")
 
     def _placed_again(self, hardware: Hardware) -> tuple[WhatIfResult, WhatIfResult]:
         """Return the same copies placed on hardware with other links, and the best that a search places.
@@ -333,10 +335,10 @@ class WhatIfs:
         copies = {stage.name: self.own.copies.get(stage.name, 1) for stage in self.case.stages.layers}
         held = replace(case, copies={layer: (number, number) for layer, number in copies.items()})
         found = list[WhatIfResult]()
-        for each in (held, case):
+        for searched in (held, case):
             request = Request(objective="latency", seed=self.seed)
             stop = self.stop.nested(self.stop.work).told(self.tell, "what if other links")
-            placed: Allocation = run(each.with_stages(case.stages), self.now.arrays, request, stop)
+            placed: Allocation = run(searched.with_stages(case.stages), self.now.arrays, request, stop)
             found.append(self._result(placed, placed, placed, placed.arrays.used))
         return found[0], min(found, key=lambda result: result.value)
 
@@ -345,13 +347,13 @@ class WhatIfs:
         return self.own.with_arguments(self.case.network, {"set_values": values})
 
     def _searched(self, case: Case, values: HardwareValues, arrays: int, share: Work) -> WhatIfResult:
-        """Return what `optimize --set --start` finds within so many arrays and what is left of a share.
+        """Return the result of `optimize --set --start` within `arrays` and the rest of a share.
 
         Raises RramallocError.
         """
-        own = self._timed(values)
-        case = replace(case, measured=own.measured).with_stages(self.case.stages)
-        request = Request(objective=self.objective, seed=self.seed, start=own)
+        start = self._timed(values)
+        case = replace(case, measured=start.measured).with_stages(self.case.stages)
+        request = Request(objective=self.objective, seed=self.seed, start=start)
         if self._kinds:
             case, arrays = self._within_kinds(case, arrays)
         what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"
@@ -405,12 +407,12 @@ def _of(kind: Kind) -> str:
 
 
 def _more(arrays: int) -> int:
-    """Return the arrays that are tried beside those that there are."""
+    """Return the number of arrays that are tried in addition to `arrays`."""
     return max(1, int(arrays * _MORE_ARRAYS))
 
 
 def better_values(hardware: Hardware, times: int, *, with_links: bool = False) -> Iterator[tuple[str, float]]:
-    """Yield the fields that are given and can be better, each with its value `times` better.
+    """Yield the given fields that have a better value, each with a value `times` as good.
 
     with_links: also those of links, which take time only where transfer between tiles is counted.
     """
@@ -432,7 +434,7 @@ def better_values(hardware: Hardware, times: int, *, with_links: bool = False) -
 
 
 def _better(field: str, have: Any, times: int) -> Any:
-    """Return the value of a field `times` better, as far as it may be; itself where no other one is."""
+    """Return a value of a field `times` as good, or the best that is allowed."""
     if not isinstance(have, int | float):
         return have
     if field in _SMALLER:
@@ -446,11 +448,11 @@ def changes_of(changes: ChangesLike) -> list[HardwareValues]:
     """Return the values of every change. Raises SpecError."""
     if isinstance(changes, MappingOf):
         return [changes]
-    return [values_of([each] if isinstance(each, str) else each, "what_if") for each in changes]
+    return [values_of([change] if isinstance(change, str) else change, "what_if") for change in changes]
 
 
 def _now(hardware: Hardware, values: HardwareValues) -> str:
-    """Return what a hardware has in the place of values, "none" for what it has not."""
+    """Return the present values of the named fields in the texts of `--set`, "none" if absent."""
     texts = list[str]()
     for name in values:
         text = texts_of({name: value_at(hardware, name)})[0].partition("=")[2]
@@ -465,10 +467,10 @@ def _more_um2(now: WhatIfResult, then: WhatIfResult) -> float | None:
     return then.area_um2 - now.area_um2
 
 
-def _order(each: WhatIf) -> tuple[int, float]:
+def _order(what_if: WhatIf) -> tuple[int, float]:
     """Return the key by which changes are sorted: gain per area, gain, no gain, no result."""
-    if each.gain is None:
+    if what_if.gain is None:
         return 3, 0.0
-    if each.gain == 0:
+    if what_if.gain == 0:
         return 2, 0.0
-    return (0, -each.gain_per_mm2) if each.gain_per_mm2 is not None else (1, -each.gain)
+    return (0, -what_if.gain_per_mm2) if what_if.gain_per_mm2 is not None else (1, -what_if.gain)

@@ -95,7 +95,7 @@ def save_folded_onnx(
         )
     check_writable(output)
     model = inlined(decode(Path(where)), where)
-    opset = max((each.version for each in model.opset_import if each.domain in ("", "ai.onnx")), default=0)
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     if opset < _LEAST_OPSET:
         raise SpecError(where, f"has opset {opset}, folding needs {_LEAST_OPSET} or newer: convert it first")
     folds = {layer.name: layer.fold for layer in folded.layers if layer.size is not None}
@@ -148,8 +148,8 @@ def _nodes(
     pads = stage.geometry.pads
     grid = folded_extent(fold, (shape.height, shape.width), pads)
     before = [pads.along(axis)[0] for axis in (0, 1)]
-    whole = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
-    after = [max(0, whole[axis] - before[axis] - (shape.height, shape.width)[axis]) for axis in (0, 1)]
+    covered = [(grid[axis] - 1) * fold.step[axis] + fold.size[axis] for axis in (0, 1)]
+    after = [max(0, covered[axis] - before[axis] - (shape.height, shape.width)[axis]) for axis in (0, 1)]
     padding = constant("pads", np.array([0, 0, *before, 0, 0, *after], dtype=np.int64))
     yield helper.make_node("Pad", [proto.input[0], padding], [f"{stem}_padded"], f"{stem}_pad")
     axes = constant("axes", np.array([2, 3]))
@@ -207,13 +207,13 @@ class Folded(Record):
 
     @property
     def fold(self) -> Fold:
-        """To fold real weights and inputs with. Raises SpecError for a dilated kernel."""
+        """Fold for real weights and inputs. Raises SpecError for a dilated kernel."""
         outputs, high, wide, inputs = self.filter_before
         pairs = {"kernel": (high, wide), "stride": self.stride_before}
         pairs["dilation"] = (1, 1) if self.n_h * self.n_w > 1 else self.dilation
-        whole = Filter(outputs=outputs, inputs=inputs, groups=self.groups, **pairs)
+        filter_ = Filter(outputs=outputs, inputs=inputs, groups=self.groups, **pairs)
         size = (self.n_h, self.n_w)
-        return Fold(filter=whole, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
+        return Fold(filter=filter_, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
 
 
 class FilterFold(ResultRecord, Folded):
@@ -457,14 +457,14 @@ def fold(
     before = demands(source, stages, machine, DEFAULT_MAPPING if best else options.changed(fold=False))
     modes = Storage(graph.stages, None, source, machine)
     layers = []
-    for index, stage, size, arrays, whole in zip(
+    for index, stage, size, arrays, unfolded in zip(
         graph.network_order, stages, sizes, after, before, strict=True
     ):
         layout = LayerLayout("kernel_split", arrays, size=size)
         windows = int(graph.windows[index])
         if best:
-            layout = _best_layout(modes, index, stage, windows, whole, layout)
-        old = whole * windows
+            layout = _best_layout(modes, index, stage, windows, unfolded, layout)
+        old = unfolded * windows
         new = layout.array_steps(windows)
         checked, reason = _checked(source, stage, layout.size, seed, wanted=check)
         pixels = filter_of(source, stage)
@@ -477,9 +477,9 @@ def fold(
                     _input_of(source, stage),
                 ),
                 name=stage.name,
-                arrays_before=whole,
+                arrays_before=unfolded,
                 arrays_after=layout.arrays,
-                saving=1 - (new / old if best else layout.arrays / whole),
+                saving=1 - (new / old if best else layout.arrays / unfolded),
                 checked=checked,
                 reason=reason,
                 array_steps_before=old if best else None,
@@ -527,8 +527,8 @@ def _best_layout(
     try:
         options = DEFAULT_MAPPING.changed(mapping="whole_kernel")
         network, hardware = storage.laid_out
-        [whole] = demands(network, [stage], hardware, options)
-        possible.append(LayerLayout("whole_kernel", whole))
+        [arrays] = demands(network, [stage], hardware, options)
+        possible.append(LayerLayout("whole_kernel", arrays))
     except SpecError:  # a kernel with more positions than wordlines
         pass
     every = stage_modes(storage, index, most)
@@ -538,8 +538,8 @@ def _best_layout(
     copies = int(every.low[row])
     block = every.mode(int(row)).block
     possible.append(LayerLayout("sdk", arrays, batches, block=block, copies=copies))
-    fitting = [each for each in possible if each.arrays <= most]
-    return min(fitting, key=lambda each: (each.array_steps(windows), each.arrays))
+    fitting = [layout for layout in possible if layout.arrays <= most]
+    return min(fitting, key=lambda layout: (layout.array_steps(windows), layout.arrays))
 
 
 def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
@@ -549,17 +549,17 @@ def _input_of(network: Network, stage: Stage) -> tuple[Pair, Pads]:
     return (shape.height, shape.width), pads
 
 
-def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
+def _described(filter_: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None = None) -> dict[str, Any]:
     """Return the fields of Folded; None: a dilated filter stays. read: its input's extent and pads."""
-    made: Filter | Fold = whole if fold is None else fold
+    made: Filter | Fold = filter_ if fold is None else fold
     size = UNFOLDED if fold is None else fold.size
     folded_input = None
     if fold is not None and read is not None and size != UNFOLDED:
-        folded_input = (*folded_extent(fold, *read), whole.groups * fold.channels)
+        folded_input = (*folded_extent(fold, *read), filter_.groups * fold.channels)
     return {
-        "filter_before": whole.shape,
-        "stride_before": whole.stride,
-        "groups": whole.groups,
+        "filter_before": filter_.shape,
+        "stride_before": filter_.stride,
+        "groups": filter_.groups,
         "n_h": size[0],
         "n_w": size[1],
         "filter": made.shape,
@@ -575,7 +575,7 @@ def _described(whole: Filter, fold: Fold | None, read: tuple[Pair, Pads] | None 
 def _checked(
     network: Network, stage: Stage, size: Pair, seed: int, *, wanted: bool
 ) -> tuple[bool | None, str]:
-    """Return (whether shown equal, why it is not folded or was not tried). Raises SolverError."""
+    """Return (True if shown equal, reason why it is not folded or not checked). Raises SolverError."""
     if not wanted or size == UNFOLDED:
         return None, fold_refusal(network, stage) or ""
     fold = Fold.of(filter_of(network, stage), size)

@@ -41,7 +41,7 @@ _OTHER = ("input", "concat", "softmax", "batchnorm", *_WINDOWED, *FREE)
 
 
 def unsupported(network: Network) -> str | None:
-    """Return why a network cannot be built, None if it can."""
+    """Return the reason why a network cannot be built as an ONNX model, None if it can."""
     for node in network.nodes:
         if node.op not in _PLAIN and node.op not in _OTHER:
             return f"{node.name[:60]}: {node.op} is no single ONNX operator"
@@ -167,10 +167,10 @@ class _OnnxModel:
         from onnx import helper, numpy_helper
 
         names = []
-        for place, each in enumerate(inputs):
-            names.append(each if isinstance(each, str) else f"{output}_{place}")
-            if not isinstance(each, str):
-                self.weights.append(numpy_helper.from_array(each, names[-1]))
+        for place, value in enumerate(inputs):
+            names.append(value if isinstance(value, str) else f"{output}_{place}")
+            if not isinstance(value, str):
+                self.weights.append(numpy_helper.from_array(value, names[-1]))
         self.nodes.append(helper.make_node(operator, names, [output], **attributes))
 
 
@@ -187,13 +187,13 @@ def _random(shape: tuple[int, ...]) -> Any:
 
 
 _WARM_UP = 3  # executions of a new model that do not count
-_KEPT_BYTES = 2**29
-_MODEL_BYTES = 2**31 - 2**20
+_KEPT_BYTES = 2**29  # weights of models that stay loaded, since every round visits each run again
+_MODEL_BYTES = 2**31 - 2**20  # weights of one model: protobuf ends at 2 GiB, the rest is for the graph
 _WEIGHT_BYTES = 4  # 32-bit floats
 
 
 class _Session(NamedTuple):
-    """A model that is ready to run."""
+    """A loaded model with its inputs."""
 
     session: Any
     inputs: dict[str, Any]
@@ -233,12 +233,12 @@ class OnnxRuntimeDevice:
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
         """Return the times of `count` executions, after some that do not count if the model is new."""
-        ready = self._ready(run)
+        loaded = self._ready(run)
         clock_ns = self._clock_ns
         times = []
         for _ in range(count):
             begun = clock_ns()
-            ready.session.run(None, ready.inputs)
+            loaded.session.run(None, loaded.inputs)
             times.append(float(clock_ns() - begun))
         return times
 
@@ -251,17 +251,17 @@ class OnnxRuntimeDevice:
             session = self._runtime.InferenceSession(
                 model_bytes(network), self._options(), providers=["CPUExecutionProvider"]
             )
-            ready = _Session(session, input_arrays(network), _weight_bytes(network))
+            loaded = _Session(session, input_arrays(network), _weight_bytes(network))
             for _ in range(_WARM_UP):
-                session.run(None, ready.inputs)
+                session.run(None, loaded.inputs)
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise DeviceError("onnxruntime", f"cannot run {run.text[:200]}: {reason}") from error
-        self._sessions[run.text] = ready
+        self._sessions[run.text] = loaded
         kept = self._sessions
-        while len(kept) > 1 and sum(each.weight_bytes for each in kept.values()) > _KEPT_BYTES:
+        while len(kept) > 1 and sum(model.weight_bytes for model in kept.values()) > _KEPT_BYTES:
             kept.popitem(last=False)
-        return ready
+        return loaded
 
     def _options(self) -> Any:
         options = self._runtime.SessionOptions()
@@ -285,7 +285,7 @@ def _weight_bytes(network: Network) -> int:
 
 @runtime_checkable
 class Device(Protocol):
-    """Runs what it is given and says how long that took.
+    """A device that executes runs and measures their times.
 
     name: device and settings, the same whenever the times can be compared;
     method: how its overhead is best taken off, if the user does not say.
@@ -295,7 +295,7 @@ class Device(Protocol):
     method: OverheadMethod
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Return why it cannot do a run, None if it can."""
+        """Return the reason why it cannot execute a run, None if it can."""
         ...
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:
@@ -347,7 +347,7 @@ _COLUMNS = ("run", "time_ns")
 
 
 class ReplayDevice:
-    """Hands out the times of a file; columns: run (as `rramalloc latency plan` prints it), time_ns.
+    """Replays the times of a file; columns: run (as `rramalloc latency plan` prints it), time_ns.
 
     Raises FileError; SpecError with line and column; DeviceError if there is no time.
     """
@@ -448,8 +448,10 @@ class SimulatedDevice:
     def _work_ns(self, run: TimedRun) -> float:
         if run.kind == "network":
             return self._network_ns
-        own = 0.0 if run.auxiliary is None else self._settings.auxiliary * layer_read_bytes(run.auxiliary)
-        return own if run.layer is None else own + self.latency_ns(run.layer)
+        auxiliary_ns = (
+            0.0 if run.auxiliary is None else self._settings.auxiliary * layer_read_bytes(run.auxiliary)
+        )
+        return auxiliary_ns if run.layer is None else auxiliary_ns + self.latency_ns(run.layer)
 
     @cached_property
     def _network_ns(self) -> float:

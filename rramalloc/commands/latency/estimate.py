@@ -1,4 +1,4 @@
-"""`latency estimate`: the time of a whole network as the sum of its layers, and how wrong that is."""
+"""`latency estimate`: the time of a whole network as the sum of its layers, and the error of that sum."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def estimate_latency(network: NetworkLike, table: LatencyTableLike) -> LatencyEs
     table.lookup(network, [node for node in timed if isinstance(node, Stage)])
     rows = [(node, table.find(network, node)) for node in timed]
     total_ns = sum(max(row.latency_ns, 0.0) for _, row in rows if row is not None)
-    whole = table.by_text.get(MeasuredLayer.of_network(network).text)
-    measured_ns = whole.latency_ns if whole is not None and whole.latency_ns > 0 else None
+    of_network = table.by_text.get(MeasuredLayer.of_network(network).text)
+    measured_ns = of_network.latency_ns if of_network is not None and of_network.latency_ns > 0 else None
     layers = tuple(
         EstimatedLayer(
             name=node.name,

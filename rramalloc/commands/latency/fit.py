@@ -122,7 +122,7 @@ def fitted_table(
             layers.setdefault(layer.text, (layer, []))[1].append((item, outside))
         else:
             warnings.append(f"{layer.text}: left out, its auxiliary layer alone was not timed")
-    rows = [_row(*each, device=header.device, method=method, date=date) for each in layers.values()]
+    rows = [_row(*group, device=header.device, method=method, date=date) for group in layers.values()]
     if not rows:
         raise DeviceError(header.device, "no layer was timed yet: go on with `rramalloc latency measure`")
     warnings += _biases(rows, None if first is None else first.overhead)
@@ -161,8 +161,8 @@ def _outside(item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) ->
         other = alone[run.auxiliary.text]
         outside["subtract"] = (other.summary.median_ns, other.summary.error_ns)
         if fit is not None:
-            beyond = fit.overhead.a_ns_per_byte * (run.input_bytes - other.run.input_bytes)
-            outside["both"] = (other.summary.median_ns + beyond, other.summary.error_ns)
+            transfer_ns = fit.overhead.a_ns_per_byte * (run.input_bytes - other.run.input_bytes)
+            outside["both"] = (other.summary.median_ns + transfer_ns, other.summary.error_ns)
     return outside
 
 
@@ -208,7 +208,7 @@ def _row(
     latency_ns = float(weights @ np.array(values) / weights.sum()) if len(some) > 1 else values[0]
     noise_ns = float(1 / np.sqrt(weights.sum())) if len(some) > 1 else errors[0]
     every = [item.summary.median_ns - ns for item, outside in some for ns, _ in outside.values()]
-    whole = some[0][0].run.kind == "network"
+    is_network = some[0][0].run.kind == "network"
     flags: dict[Flag, bool] = {
         "below_noise": latency_ns < _SIGMAS * noise_ns,
         "negative": latency_ns < 0,
@@ -221,8 +221,8 @@ def _row(
         noise_ns=noise_ns,
         n=sum(item.summary.n for item, _ in some),
         median_ns=first.median_ns,
-        low_ns=None if whole else min(every),
-        high_ns=None if whole else max(every),
+        low_ns=None if is_network else min(every),
+        high_ns=None if is_network else max(every),
         device=device,
         method=method,
         date=date,

@@ -38,7 +38,7 @@ _FEW = 8  # times; below, the interval of the median follows the normal distribu
 
 
 class TimeSummary(NamedTuple):
-    """n times in ns: their median, spread (1.4826 * median absolute deviation) and how sure the median is.
+    """n times in ns: their median, spread (1.4826 * median absolute deviation) and a confidence interval.
 
     low_ns, high_ns: 95 % confidence interval of the median, from order statistics, whatever the distribution.
     """
@@ -80,8 +80,8 @@ class TimeSummary(NamedTuple):
 
 
 FORMAT: Literal["rramalloc-latency-samples/1"] = "rramalloc-latency-samples/1"
-_HEADER_BYTES = 2**26
-_LINE_BYTES = 2**20
+_HEADER_BYTES = 2**26  # of the first line, which lists all runs of a plan
+_LINE_BYTES = 2**20  # of any other line, which has the times of a few executions
 Time = Annotated[float, Field(ge=0, le=MAX_VALUE)]
 
 
@@ -150,7 +150,7 @@ class SampleFile(Closing):
         self._commit()
 
     def _commit(self) -> None:
-        """Return once everything is on the disk."""
+        """Flush everything to the disk."""
         self._stream.flush()
         os.fsync(self._stream.fileno())
 
@@ -204,7 +204,7 @@ _CHANNELS = 16  # of an average pooling alone
 
 
 class TimedRun(Record):
-    """Something that is timed as a whole: layer, then auxiliary layer, either of which may be missing."""
+    """Model that is timed in one run: layer, then auxiliary layer, either of which may be missing."""
 
     kind: Literal["layer", "auxiliary", "network"]
     layer: MeasuredLayer | None = None
@@ -260,9 +260,9 @@ class MeasurePlan(Record):
             alone = [behind(kind, layer.output) for layer in layers.values()]
             runs += [layer_run(layer, kind) for layer in layers.values()]
             runs += [auxiliary_run(layer) for layer in (*alone, *calibration(kind, largest))]
-        each = {run.text: run for run in (*runs, *(() if only else (network_run(network),)))}
+        by_text = {run.text: run for run in (*runs, *(() if only else (network_run(network),)))}
         named = ",".join(kinds)
-        return cls(name=network.name, sha256=network.sha256, auxiliary=named, runs=tuple(each.values()))
+        return cls(name=network.name, sha256=network.sha256, auxiliary=named, runs=tuple(by_text.values()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document that `latency plan --format json` prints."""

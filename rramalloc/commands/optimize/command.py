@@ -123,7 +123,7 @@ def command(
     with SearchLine(quiet=quiet) as line:
         stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
         if reload:
-            defaults = {name: own.default for name, own in signature(command).parameters.items()}
+            defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
             load_from("reload", "command:reload", "--reload")(given, defaults, stop)
             end(stop, line, quiet=quiet)
             return

@@ -1,4 +1,4 @@
-"""`pareto`: what every number of arrays can buy."""
+"""`pareto`: the front of arrays against an objective, or of two objectives."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def pareto(
             if objective == "area":
                 raise SpecError("against", "kinds of arrays are counted by their area, the objective itself")
         front = front_of(across, along, ending, seed, callback)
-        each = zip(front.points, front.proven, strict=True)
-        points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in each)
+        pairs = zip(front.points, front.proven, strict=True)
+        points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in pairs)
         several = case.hardware.kinds is not None
         asked = [Request(method=method, seed=seed) for method in baselines if not several]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):

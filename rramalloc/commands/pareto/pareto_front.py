@@ -1,4 +1,4 @@
-"""ParetoFront: arrays against latency, as it is shown and as it is kept."""
+"""ParetoFront: the result of `pareto`, arrays against latency or other quantities."""
 
 from __future__ import annotations
 

@@ -88,9 +88,9 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     values += [point.value for point in kept] + [point.lower_bound for point in kept]
     ends = [kept[0].across, last, *(count for layer in beside for count in layer.data["arrays"])]
     unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
-    whole = front.against_unit in ("arrays", "steps", "ticks")
+    is_counted = front.against_unit in ("arrays", "steps", "ticks")
     named = "arrays" if front.against == "arrays" else f"{_QUANTITY[front.against]} [{front.against_unit}]"
-    across, up = Axis.around(named, ends, whole=whole), Axis.around(unit, values)
+    across, up = Axis.around(named, ends, whole=is_counted), Axis.around(unit, values)
     summary = (
         f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
         f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "

@@ -36,7 +36,7 @@ def command(
     if name is not None and output_format == "table":
         typer.echo(preset_text(name), nl=False)
         return
-    loaded = {each: load_hardware(each) for each in preset_names() if name in (None, each)}
+    loaded = {preset: load_hardware(preset) for preset in preset_names() if name in (None, preset)}
     rows = [
         SimpleNamespace(
             name=name,

@@ -80,7 +80,7 @@ def segment_network(network: Network, timed: Collection[str], chosen: Collection
         [kept[node.name] for node in network.nodes if node.name in kept],
         source=network.source,
         where=network.where,
-        approximations=[each for each in network.approximations if each.name in kept],
+        approximations=[item for item in network.approximations if item.name in kept],
     )
 
 
@@ -242,8 +242,8 @@ class Staircase:
         rows = np.flatnonzero(falls)
         at = int(np.searchsorted(self.modes.length[rows], length))
         modes = self.modes.take(rows[max(0, at - steps) : at + steps + 1])
-        each = map(modes.mode, range(len(modes)))
-        return list(zip(zip(each, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
+        listed = map(modes.mode, range(len(modes)))
+        return list(zip(zip(listed, modes.low.tolist(), strict=True), modes.length.tolist(), strict=True))
 
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
@@ -252,11 +252,14 @@ def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) ->
         return listed.low * writing.least_rows[stage]
     bitlines = writing.hardware.crossbar.bitlines
     blocks = [problem.storage.of(stage, mode) for mode in listed.modes]
-    each = [
-        own.rows * own.groups * own.arrays_per_block * (1 if own.sharing else -(-own.columns // bitlines))
-        for own in blocks
+    written = [
+        block.rows
+        * block.groups
+        * block.arrays_per_block
+        * (1 if block.sharing else -(-block.columns // bitlines))
+        for block in blocks
     ]
-    rows: Ints = listed.low * np.array(each, dtype=np.int64)[listed.row]
+    rows: Ints = listed.low * np.array(written, dtype=np.int64)[listed.row]
     return rows
 
 
@@ -359,9 +362,9 @@ class CutSearch:
         problem = Problem(timed, demand, Cost(budget), modes, once=least)
         writing = Writing(timed, hardware, self.write, options.mapping)
         self.bounds = segment_floors(problem, writing, self.arrays, step_ns, self.inputs)
-        if not all(len(each) for each in self.bounds):
+        if not all(len(of_start) for of_start in self.bounds):
             raise AssertionError("layers that do not fit are cut before")
-        self.values = [np.full(len(each), math.inf) for each in self.bounds]
+        self.values = [np.full(len(of_start), math.inf) for of_start in self.bounds]
 
     def run(self) -> None:
         """Evaluate the segments of the simple cuts, then alternately refine the limiting segments.
@@ -382,8 +385,10 @@ class CutSearch:
                 self.stop.report(self.counted_s, round(best.ns), math.floor(least.ns))
             if not self.stop.is_open(best.ns, least.ns):
                 return
-            ways = (self._promising, partial(self._next, least.cuts), partial(self._next, best.cuts))
-            chosen = ways[_TURNS[turn % len(_TURNS)]]() or next(filter(None, (way() for way in ways)), None)
+            moves = (self._promising, partial(self._next, least.cuts), partial(self._next, best.cuts))
+            chosen = moves[_TURNS[turn % len(_TURNS)]]() or next(
+                filter(None, (move() for move in moves)), None
+            )
             if chosen is None:
                 return
             known = self.searched.get(chosen)
@@ -463,7 +468,7 @@ class CutSearch:
             copies = self.alone.searched[cut].answer
             choice = objective.problem.choice(copies.choice.copies)
             answers.append(objective.improved(replace(copies, choice=choice), share))
-        values = [objective.value_of(objective.problem.timing(each.choice)) for each in answers]
+        values = [objective.value_of(objective.problem.timing(answer.choice)) for answer in answers]
         value_ns = min(values)
         bound_ns = capped_bound(value_ns, bound_ns)
         recheck_bound(value_ns, bound_ns, "ns", f"the search of a segment of {self.case.network.name[:60]!r}")
@@ -494,9 +499,9 @@ def shortest(times: SegmentTimes) -> Way:
     n = len(times)
     least, before = np.full(n + 1, math.inf), np.zeros(n + 1, dtype=np.int64)
     least[0] = 0.0
-    for first, each in enumerate(times):
-        reached = least[first] + each
-        ends = slice(first + 1, first + 1 + len(each))
+    for first, of_start in enumerate(times):
+        reached = least[first] + of_start
+        ends = slice(first + 1, first + 1 + len(of_start))
         shorter = reached < least[ends]
         least[ends][shorter] = reached[shorter]
         before[ends][shorter] = first

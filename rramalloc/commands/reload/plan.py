@@ -1,4 +1,4 @@
-"""ReloadPlan: a network larger than the chip in segments, as it is shown and as it is kept."""
+"""ReloadPlan: the result of `optimize --reload`, a network larger than the chip in segments."""
 
 from __future__ import annotations
 

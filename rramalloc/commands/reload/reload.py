@@ -117,12 +117,14 @@ def optimize_reload(
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.without_write  # what [write] says is used here
         named, request = options.naming(source), Request(seed=seed)
-        whole = replace(case, network=cut.network, hardware=plain, mapping=named)
+        of_network = replace(case, network=cut.network, hardware=plain, mapping=named)
         if not cut.parts:
-            whole = whole.with_stages(case.stages)
-        search = CutSearch(whole, write, there, request, ending, inputs)
+            of_network = of_network.with_stages(case.stages)
+        search = CutSearch(of_network, write, there, request, ending, inputs)
         if options.mapping == "sdk":
-            copies = replace(whole, mapping=named.changed(mapping="im2col")).with_stages(whole.stages)
+            copies = replace(of_network, mapping=named.changed(mapping="im2col")).with_stages(
+                of_network.stages
+            )
             search.alone = CutSearch(copies, write, there, request, ending.nested(ending.work), inputs)
             search.alone.run()
         search.run()
@@ -178,7 +180,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         inputs=search.inputs,
         seed=search.request.seed,
         work_s=round(search.counted_s, 6),
-        arrays=Arrays(budget=given, used=max(each.arrays for each in segments), minimum=need),
+        arrays=Arrays(budget=given, used=max(segment.arrays for segment in segments), minimum=need),
         total_ns=total_ns,
         per_input_ns=total_ns / search.inputs,
         throughput_per_s=1e9 * search.inputs / total_ns,
@@ -213,8 +215,8 @@ def _segment(search: CutSearch, cut: SegmentBounds, stopped: Stopped) -> tuple[S
     searched, names = search.searched[cut], search.graph.names
     problem, objective = searched.objective.problem, searched.objective
     part = problem.graph.network
-    own = replace(search.case, network=part, mapping=search.case.mapping.of_part(part))
-    own = own.with_stages(problem.graph)
+    of_segment = replace(search.case, network=part, mapping=search.case.mapping.of_part(part))
+    of_segment = of_segment.with_stages(problem.graph)
     own_stop, latency = search.stop.nested(search.stop.work), objective_of(problem, search.request)
     plain = replace(
         searched.answer,
@@ -226,7 +228,7 @@ def _segment(search: CutSearch, cut: SegmentBounds, stopped: Stopped) -> tuple[S
     elif stopped is Stopped.PROOF:  # of the whole plan
         stopped = Stopped.EXHAUSTED
     plain = replace(plain, stopped=stopped)
-    allocation = checked_allocation(own, search.arrays, latency, search.request, own_stop, plain)
+    allocation = checked_allocation(of_segment, search.arrays, latency, search.request, own_stop, plain)
     timing = problem.timing(searched.answer.choice)
     if (timing.makespan, timing.interval) != (allocation.makespan, allocation.interval):
         raise SolverError("two simulations of a segment disagree; please report this network")
@@ -253,7 +255,7 @@ def _segment(search: CutSearch, cut: SegmentBounds, stopped: Stopped) -> tuple[S
 
 
 def _proof(search: CutSearch, stopped: Stopped, parts: dict[str, int]) -> str:
-    """Return what proves the bound, and why the search ended."""
+    """Return the proof of the bound in words, and the reason why the search ended."""
     fixed = ", with the parts of cut layers as they are" if parts else ""
     searched, every = len(search.searched), sum(map(len, search.bounds))
     return (
@@ -277,7 +279,9 @@ def _energy(
     static = None
     if model.leakage_mw is not None:
         most, gated = max(segment.arrays for segment in segments), model.energy.idle == "gated"
-        leaking = [model.leaking_arrays(each.arrays if gated else most) * each.time_ns for each in segments]
+        leaking = [
+            model.leaking_arrays(segment.arrays if gated else most) * segment.time_ns for segment in segments
+        ]
         static = model.leakage_mw[0] * math.fsum(leaking) / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:

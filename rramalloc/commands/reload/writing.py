@@ -46,7 +46,7 @@ class Writing:
         return arrays
 
     def ns(self, arrays: Counter[int]) -> float:
-        """Time to write such arrays."""
+        """Return the time to write these arrays [ns]."""
         rows = before = 0
         for wordlines in sorted(arrays, reverse=True):
             after = before + arrays[wordlines]
@@ -55,7 +55,7 @@ class Writing:
         return rows * self.write.write_ns_per_row
 
     def of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
-        """Return the same of one stage."""
+        """Return the arrays of one stage by the number of their wordlines that are written."""
         key = self.graph.kinds[stage], block, copies
         if key not in self._known:
             self._known[key] = self._of_stage(stage, block, copies)
@@ -70,8 +70,8 @@ class Writing:
             last, planes = len(held) - 1, held.together
             full, rest = held[0].blocks[0].rows, held[last].blocks[0].rows
             return Counter({full: last * planes}) + Counter({rest: planes})
-        each = Counter(each.rows for each in held.blocks)
-        return Counter({wordlines: copies * count for wordlines, count in each.items()})
+        by_rows = Counter(by_rows.rows for by_rows in held.blocks)
+        return Counter({wordlines: copies * count for wordlines, count in by_rows.items()})
 
     def _weights(self, stage: int, block: Pair) -> WeightMatrix | None:
         """Return the weights of a stage, None of a digital node."""
@@ -83,8 +83,8 @@ class Writing:
     @cached_property
     def least_rows(self) -> tuple[int, ...]:
         """Wordlines of every stage that no allocation undercuts: of one copy of the smallest block."""
-        each = [self.of_stage(stage, block, 1) for stage, block in enumerate(self.graph.blocks)]
-        return tuple(written_rows(arrays) for arrays in each)
+        of_stages = [self.of_stage(stage, block, 1) for stage, block in enumerate(self.graph.blocks)]
+        return tuple(written_rows(arrays) for arrays in of_stages)
 
     @cached_property
     def _rows_per_array(self) -> float:

@@ -82,7 +82,7 @@ def report(
             raise SpecError(option, f"must have 1 to {_LONGEST_TITLE} letters, got {brief(text)}")
     check_writable(output)
     known = Networks(networks)
-    sources = [read_source(each) for each in files]
+    sources = [read_source(file) for file in files]
     timings = [_timed(source, sources, known) for source in sources]
     length = 0
     for detail in LEVELS:
@@ -121,25 +121,27 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
 
 
 def _step(allocation: Allocation, network: Network, timed: Timed) -> Iterator[str]:
-    """Yield what a step lasts for, where the hardware gives a time."""
+    """Yield the fact that names the bottleneck of a step, if the hardware gives a time."""
     if "explain" not in rooms():
         return
     what_binds = rooms()["explain"].load("step_parts:what_binds")
-    own, timing = read_allocation(allocation), timed.timing
+    given, timing = read_allocation(allocation), timed.timing
     if timing is not None and (
-        words := what_binds(Case(network, own.hardware, own.options, own.measured), timing, own.transfer_ns)
+        words := what_binds(
+            Case(network, given.hardware, given.options, given.measured), timing, given.transfer_ns
+        )
     ):
         yield words
 
 
 def _same(allocation: Allocation, simulation: Simulation) -> bool:
     """Return True if a simulation is of an allocation: its network, copies and blocks."""
-    ways = [
+    results = [
         {layer.name: (layer.copies, layer.block or (1, 1), layer.cycles or 1) for layer in result.layers}
         for result in (allocation, simulation)
     ]
     of_network = simulation.network.sha256 == allocation.network.sha256
-    return of_network and simulation.handoff == "next" and ways[0] == ways[1]
+    return of_network and simulation.handoff == "next" and results[0] == results[1]
 
 
 def _view(source: Source, timed: Timed | None) -> View:

@@ -1,4 +1,4 @@
-"""What a network takes at least on a hardware, before any of its modes are listed.
+"""Lower bound of the arrays of a network on a hardware, before any of its modes are listed.
 
 A stage with W windows that must be done within T steps is stored ceil(W / T) times at least, and a copy takes
 the arrays of `demands`; so the sum over stages bounds the arrays for a latency or an interval of T steps.
@@ -49,17 +49,20 @@ class FirstBounds:
         return self._of_copies(-(-self.case.stages.windows // steps), hardware)
 
     def once(self, hardware: Hardware) -> Cost:
-        """Return what every stage stored once costs."""
+        """Return the cost of every stage stored once."""
         return self._of_copies(np.ones_like(self.case.stages.windows), hardware)
 
     def _of_copies(self, copies: Ints, hardware: Hardware) -> Cost:
         if hardware.kinds is None:
             return Cost(int((copies * self._demand_on(hardware)).sum()))
-        each = [copies * self._demand_on(own) * (array_area_nm2(own) or 0) for own in hardware.each_kind]
-        return Cost(int(np.min(each, axis=0).sum()))
+        areas = [
+            copies * self._demand_on(of_kind) * (array_area_nm2(of_kind) or 0)
+            for of_kind in hardware.each_kind
+        ]
+        return Cost(int(np.min(areas, axis=0).sum()))
 
     def _step_ns(self, hardware: Hardware) -> float | None:
-        """Return a time that no step, or no batch with own clocks, undercuts; None where none is known."""
+        """Return a lower bound of the time of a step (of a batch with own clocks), None if none is known."""
         own_bits = any(stage.weight_bits or stage.input_bits for stage in self.case.network.stages)
         if hardware.own_clock:
             return hardware.tick_ns

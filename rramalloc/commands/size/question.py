@@ -25,7 +25,7 @@ from rramalloc.search.fewest import Target
 
 Minimised = Literal["area_um2", "arrays"]
 Stored = Literal["one", "all"]
-MOST_CANDIDATES = 10_000
+MOST_CANDIDATES = 10_000  # by default: at a second of search each they take three hours on a core
 _HARDWARE = "hardware"
 """Name of the choice that is a whole hardware."""
 EXAMPLE = """\
@@ -80,7 +80,7 @@ def _hardware(value: Any) -> Any:
 
 
 class SizedNetwork(Record):
-    """A network and what it must reach: one of the targets of `optimize`.
+    """A network and its goal, one of the targets of `optimize`.
 
     network: a file or a shipped name, or a Network; target: the latency in steps; copies_divide: of what
     copies must be divisors; allow_partial: take operators whose weights cannot be modelled as barriers; the
@@ -180,7 +180,7 @@ class SizeQuestion(Record):
 
     @property
     def size(self) -> int:
-        """Candidates, by multiplication."""
+        """Number of candidates: the product of the lengths of all axes."""
         return self.axes.size
 
     def candidates(self, folder: str) -> Iterator[tuple[dict[str, Any], Hardware]]:
@@ -217,7 +217,7 @@ class SizeQuestion(Record):
 
 
 def _with_tiles(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values with a number of tiles beside the arrays of each: it is looked for."""
+    """Return values with a placeholder number of tiles beside the arrays of each: `size` finds the number."""
     is_given = values.get(_ARRAYS_PER_TILE, "none") not in (None, "none")
     return {"chip.tiles": 1, **values} if is_given else dict(values)
 
@@ -256,8 +256,8 @@ def values_to_choose(texts: Sequence[str]) -> dict[str, tuple[Any, ...]]:
         if name in chosen:
             raise SpecError("choose", f"{brief(name)} is given twice: give all its values at once")
         try:
-            each = _BETWEEN_VALUES.split(values)
-            chosen[name] = tuple(values_of([f"v={value}"], "choose")["v"] for value in each)
+            options = _BETWEEN_VALUES.split(values)
+            chosen[name] = tuple(values_of([f"v={value}"], "choose")["v"] for value in options)
         except RramallocError as error:
             raise SpecError("choose", f"{brief(text)}: {error}") from None
     return chosen

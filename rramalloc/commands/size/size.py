@@ -58,12 +58,11 @@ if TYPE_CHECKING:
     from rramalloc.commands.sweep.workers import Workers
 
 _WORKS = (1, 4, 20)
-"""Units of search of the first rounds; the last one has all that is allowed."""
-_TOGETHER = 2
-_GROUPS = 50
-"""Candidates of a round between two looks at the best: so many at least, and a part of all in one of so many
-groups. Fixed by the question, so that no number of cores matters.
-"""
+"""Units of search of the first rounds; the last round has all that is allowed."""
+# A round compares its candidates with the best after every group of them. Groups depend on the question
+# alone, so that the result does not depend on the number of cores.
+_TOGETHER = 2  # candidates of a group at least
+_GROUPS = 50  # groups of a round at most
 _MANY_SEARCHES = 500  # from which on worker processes are started, which takes seconds
 _ALLOCATION: TypeAdapter[Allocation] = TypeAdapter(Allocation)
 SizeProgress = Callable[[int, int, float | None, float], None]
@@ -156,9 +155,8 @@ def _workers(question: SizeQuestion, scheduler: str | None, jobs: int | None) ->
 class _OnCandidate:
     """Bounds and allocations of a network on a candidate.
 
-    least: no allocation costs less; found: the best allocation known;
-    impossible: why its goal is out of reach, "" where it is not; miss: by what factor, None for any;
-    is_searched: whether a search with all the work allowed ended.
+    least: lower bound of the cost; found: the best allocation known; impossible: reason why the goal is out
+    of reach, "" if it is not known to be; miss: bound as a multiple of the goal then, None if unknown.
     """
 
     least: Cost
@@ -182,7 +180,7 @@ class _OnCandidate:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A candidate under search, with what is known of every network on it."""
+    """A candidate under search, with bounds and allocations of every network on it."""
 
     number: int
     choices: dict[str, Any]
@@ -194,23 +192,29 @@ class _Candidate:
 
     @property
     def impossible(self) -> str:
-        """Why a goal is out of reach, "" where none is known to be."""
-        return next((each.impossible for each in self.networks if each.impossible), "")
+        """Reason why a goal is out of reach, "" if none is known to be."""
+        return next(
+            (on_candidate.impossible for on_candidate in self.networks if on_candidate.impossible), ""
+        )
 
     @property
     def miss(self) -> float:
         """The bound of the first goal out of reach as a multiple of the goal, or its inverse for a rate."""
-        first = next((each.miss for each in self.networks if each.impossible), 1.0)
+        first = next((on_candidate.miss for on_candidate in self.networks if on_candidate.impossible), 1.0)
         return math.inf if first is None else first
 
     @property
     def decided(self) -> bool:
         """Whether no more search is needed."""
-        return bool(self.impossible) or self.is_dropped or all(each.decided for each in self.networks)
+        return (
+            bool(self.impossible)
+            or self.is_dropped
+            or all(on_candidate.decided for on_candidate in self.networks)
+        )
 
 
 class _Search:
-    """Rounds over all candidates. results: of tasks, by worker processes or here."""
+    """Rounds of search over all candidates. results: of tasks, computed by worker processes or here."""
 
     def __init__(
         self,
@@ -237,7 +241,7 @@ class _Search:
             for network, case in zip(question.networks, self.cases, strict=True)
         ]
         for candidate in self.candidates:
-            candidate.networks = [self._first(own, candidate.hardware) for own in bounds]
+            candidate.networks = [self._first(bound, candidate.hardware) for bound in bounds]
             self._bound(candidate)
             self._check_time(question.size)
 
@@ -249,7 +253,7 @@ class _Search:
 
     @property
     def _more(self) -> str:
-        """What would let the search go on, in words."""
+        """Remedy if a search ends too early, in words."""
         if not self.stop.out_of_time:
             return "raise work"
         return "it was interrupted" if self.stop.interrupted else "the limit of time ended it: raise that"
@@ -264,7 +268,7 @@ class _Search:
         if question.minimise == "area_um2" and hardware.kinds is None and array_area_nm2(hardware) is None:
             raise SpecError(where, "energy.area_um2 is missing: give it, or minimise arrays")
         if hardware.kinds is not None:
-            if any(array_area_nm2(own) is None for own in hardware.each_kind):
+            if any(array_area_nm2(of_kind) is None for of_kind in hardware.each_kind):
                 raise SpecError(where, "every kind needs an energy.area_um2 for the area of a chip")
             if question.minimise == "arrays":
                 raise SpecError("minimise", "kinds of arrays have different areas: minimise area_um2")
@@ -285,8 +289,12 @@ class _Search:
     def _bound(self, candidate: _Candidate) -> None:
         """Bound the cost of a candidate by what its networks take at least and at most."""
         stored = self.question.stored
-        candidate.least = self._cost(candidate, _in_all(stored, (each.least for each in candidate.networks)))
-        candidate.most = self._cost(candidate, _in_all(stored, (each.most for each in candidate.networks)))
+        candidate.least = self._cost(
+            candidate, _in_all(stored, (on_candidate.least for on_candidate in candidate.networks))
+        )
+        candidate.most = self._cost(
+            candidate, _in_all(stored, (on_candidate.most for on_candidate in candidate.networks))
+        )
 
     def _cost(self, candidate: _Candidate, taken: float) -> float:
         """Return the um2 or arrays of a chip whose arrays cost so much."""
@@ -303,18 +311,26 @@ class _Search:
     @property
     def best(self) -> _Candidate | None:
         """The cheapest candidate known; of equal ones that with the fewest arrays, then the first."""
-        known = [each for each in self.candidates if not math.isinf(each.most) and not each.impossible]
-        return min(known, key=lambda each: (each.most, _used(each), each.number), default=None)
+        known = [
+            candidate
+            for candidate in self.candidates
+            if not math.isinf(candidate.most) and not candidate.impossible
+        ]
+        return min(
+            known, key=lambda candidate: (candidate.most, _used(candidate), candidate.number), default=None
+        )
 
     @property
     def bound(self) -> float:
         """The least cost that any candidate may have."""
-        return min((each.least for each in self.candidates if not each.impossible), default=math.inf)
+        return min(
+            (candidate.least for candidate in self.candidates if not candidate.impossible), default=math.inf
+        )
 
     def result(self) -> Sizing:
         """Return the best chip that the rounds find. Raises InfeasibleError where no candidate is one."""
         self._decide()
-        for work in [own for own in _WORKS if own < self.question.work] + [self.question.work]:
+        for work in [less for less in _WORKS if less < self.question.work] + [self.question.work]:
             self._round(work)
         best = self.best
         if best is None:
@@ -322,10 +338,10 @@ class _Search:
         return self._sizing(best)
 
     def _round(self, work: int) -> None:
-        """Search what is not decided with so much work, the cheapest bounds first."""
+        """Search all undecided candidates with `work` units each, those with the lowest bounds first."""
         order = sorted(
-            (each for each in self.candidates if not each.decided),
-            key=lambda each: (each.least, each.number),
+            (candidate for candidate in self.candidates if not candidate.decided),
+            key=lambda candidate: (candidate.least, candidate.number),
         )
         together = max(_TOGETHER, len(order) // _GROUPS)
         starts = [0, *range(1, len(order), together)]  # the first alone: often no other one is searched then
@@ -345,7 +361,7 @@ class _Search:
         for candidate in self.candidates:
             candidate.is_dropped = best is not None and candidate is not best and candidate.least >= best.most
         if self.on_progress is not None:
-            done = sum(each.decided for each in self.candidates)
+            done = sum(candidate.decided for candidate in self.candidates)
             self.on_progress(done, len(self.candidates), None if best is None else best.most, self.bound)
 
     def _search(self, candidates: Sequence[_Candidate], work: int, limit: float) -> None:
@@ -355,53 +371,60 @@ class _Search:
         on the networks before, not on how many processes there are.
         """
         for place in range(len(self.cases)):
-            still = [each for each in candidates if not each.impossible and each.least < limit]
+            still = [
+                candidate for candidate in candidates if not candidate.impossible and candidate.least < limit
+            ]
             tasks = [
-                (each, self._task(each, place, work)) for each in still if not each.networks[place].decided
+                (candidate, self._task(candidate, place, work))
+                for candidate in still
+                if not candidate.networks[place].decided
             ]
             results = self.results.of([task for _, task in tasks], self.stop)
-            for each, task in tasks:
+            for candidate, task in tasks:
                 if task in results:
-                    self._take(each, place, results[task])
+                    self._take(candidate, place, results[task])
             if self.stop.out_of_time:
                 return
 
     def _task(self, candidate: _Candidate, place: int, work: int) -> SizeTask:
         network, sized = self.texts[place]
-        own, start = candidate.networks[place], ""
-        if own.found is not None:
-            bare = read_allocation(own.found).bare.model_dump(mode="json")
+        on_candidate, start = candidate.networks[place], ""
+        if on_candidate.found is not None:
+            bare = read_allocation(on_candidate.found).bare.model_dump(mode="json")
             start = json.dumps({name: value for name, value in bare.items() if value})
         hardware = with_free_arrays(candidate.hardware).model_copy(update={"set_values": None})
         text = json.dumps(hardware.to_dict())
-        return SizeTask(network, sized, text, own.least, work, self.question.seed, start)
+        return SizeTask(network, sized, text, on_candidate.least, work, self.question.seed, start)
 
     def _take(self, candidate: _Candidate, place: int, result: Result) -> None:
-        """Add what a search found to what is known of a candidate."""
-        own = candidate.networks[place]
-        own.least, own.impossible = Cost(max(own.least, result["least"])), result["impossible"]
-        own.miss = result["miss"]
+        """Enter the result of a search into a candidate."""
+        on_candidate = candidate.networks[place]
+        on_candidate.least = Cost(max(on_candidate.least, result["least"]))
+        on_candidate.impossible = result["impossible"]
+        on_candidate.miss = result["miss"]
         if result["found"] is not None:
             found = parse(_ALLOCATION, result["found"], "allocation")
-            is_better = own.found is None or found.objective_value < own.found.objective_value
-            own.found = found if is_better else own.found
+            is_better = (
+                on_candidate.found is None or found.objective_value < on_candidate.found.objective_value
+            )
+            on_candidate.found = found if is_better else on_candidate.found
         self.work_s += result["work_s"]
         self._bound(candidate)
 
     def _infeasible(self) -> RramallocError:
-        """Return the error that says which goals hold which choices back, and which come nearest."""
-        unknown = [each for each in self.candidates if not each.impossible]
+        """Return an InfeasibleError that names the missed goals and the nearest candidate of each."""
+        unknown = [candidate for candidate in self.candidates if not candidate.impossible]
         if unknown:
             among = counted(len(self.candidates), "candidate")
             words = f"{len(unknown):,} of {among} {'is' if len(unknown) == 1 else 'are'} not decided"
             within = "in time" if self.stop.out_of_time else "within the work allowed"
             return InfeasibleError(f"no chip was found {within}, {words}: {self._more}", ())
         reasons = dict[str, list[_Candidate]]()
-        for each in self.candidates:
-            reasons.setdefault(each.impossible.partition(":")[0], []).append(each)
+        for candidate in self.candidates:
+            reasons.setdefault(candidate.impossible.partition(":")[0], []).append(candidate)
         lines = []
         for those in reasons.values():
-            nearest = min(those, key=lambda each: (each.miss, each.number))
+            nearest = min(those, key=lambda candidate: (candidate.miss, candidate.number))
             shown = _shown(nearest.choices)
             lines.append(f"{nearest.impossible} ({counted(len(those), 'candidate')}; nearest with {shown})")
         every = len(self.candidates)
@@ -431,21 +454,24 @@ class _Search:
             seed=self.question.seed,
             work=self.question.work,
             work_s=round(self.work_s, 6),
-            searched=sum(all(own.decided for own in each.networks) for each in self.candidates),
+            searched=sum(
+                all(on_candidate.decided for on_candidate in candidate.networks)
+                for candidate in self.candidates
+            ),
             chip=chip,
             networks=networks,
-            candidates=tuple(self._row(each, best) for each in self.candidates),
+            candidates=tuple(self._row(candidate, best) for candidate in self.candidates),
             warnings=tuple(dict.fromkeys([*warnings, *notes])),
         )
 
     def _row(self, candidate: _Candidate, best: _Candidate) -> Candidate:
-        """Return what the table says of a candidate."""
-        taken = _in_all(self.question.stored, (each.least for each in candidate.networks))
+        """Return the row of a candidate."""
+        taken = _in_all(self.question.stored, (on_candidate.least for on_candidate in candidate.networks))
         if candidate.hardware.kinds is not None:  # of its dearest arrays
-            dearest = max(array_area_nm2(own) or 1 for own in candidate.hardware.each_kind)
+            dearest = max(array_area_nm2(of_kind) or 1 for of_kind in candidate.hardware.each_kind)
             taken /= dearest
         is_known = not math.isinf(candidate.most) and not candidate.impossible
-        is_decided = candidate.is_dropped or all(each.decided for each in candidate.networks)
+        is_decided = candidate.is_dropped or all(on_candidate.decided for on_candidate in candidate.networks)
         why = DEARER if is_decided else ""
         if candidate is best:
             why = CHOSEN
@@ -466,7 +492,7 @@ def _texts(network: SizedNetwork, case: Case) -> tuple[str, str]:
 
 
 def with_free_arrays(hardware: Hardware) -> Hardware:
-    """Return the hardware with as many tiles and arrays as any network could use: they are looked for."""
+    """Return the hardware with more tiles and arrays than any network uses: `size` finds their number."""
     chip, kinds = hardware.chip, hardware.kinds
     if kinds is not None:
         free_kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
@@ -481,53 +507,62 @@ def with_free_arrays(hardware: Hardware) -> Hardware:
 def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
     """Return the arrays of a chip on which so many are used, of whole tiles, and its area in nm2."""
     array_nm2, chip = array_area_nm2(hardware), hardware.chip
-    whole = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
-    return whole, None if array_nm2 is None else in_tiles_nm2(hardware, whole, whole * array_nm2)
+    in_tiles = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
+    return in_tiles, None if array_nm2 is None else in_tiles_nm2(hardware, in_tiles, in_tiles * array_nm2)
 
 
 def _used(candidate: _Candidate) -> int:
     """Return the arrays that the networks use on a candidate, in the order of ties."""
-    return sum(0 if each.found is None else each.found.arrays.used for each in candidate.networks)
+    return sum(
+        0 if on_candidate.found is None else on_candidate.found.arrays.used
+        for on_candidate in candidate.networks
+    )
 
 
-def _in_all(stored: Stored, each: Iterable[float]) -> float:
-    """Return what networks take that run in turn ("one"), or that are all stored ("all")."""
-    return max(each) if stored == "one" else sum(each)
+def _in_all(stored: Stored, amounts: Iterable[float]) -> float:
+    """Return the arrays of all networks: their maximum if they run in turn, their sum if all are stored."""
+    return max(amounts) if stored == "one" else sum(amounts)
 
 
 def _together(candidate: _Candidate, stored: Stored) -> int:
     """Return the arrays that a chip of a candidate uses."""
-    used = (each.found.arrays.used for each in candidate.networks if each.found is not None)
+    used = (
+        on_candidate.found.arrays.used
+        for on_candidate in candidate.networks
+        if on_candidate.found is not None
+    )
     return int(_in_all(stored, used))
 
 
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
     hardware = candidate.hardware
-    found = [each.found for each in candidate.networks if each.found is not None]
+    found = [on_candidate.found for on_candidate in candidate.networks if on_candidate.found is not None]
     arrays = _together(candidate, stored)
     if hardware.kinds is not None:
         numbers = dict.fromkeys((kind.name for kind in hardware.kinds), 0)
-        for own in found:
-            for name, of_kind in (own.arrays.by_kind or {}).items():
+        for allocation in found:
+            for name, of_kind in (allocation.arrays.by_kind or {}).items():
                 numbers[name] += of_kind.used
-        taken_um2 = _in_all(stored, (each.most for each in candidate.networks)) / NM2_PER_UM2
+        taken_um2 = _in_all(stored, (on_candidate.most for on_candidate in candidate.networks)) / NM2_PER_UM2
         used = {name: max(1, number) for name, number in numbers.items()}
         return SizedChip(
             hardware=hardware.with_arrays_of_kinds(used), arrays=arrays, tiles=None, area_um2=taken_um2
         )
-    whole, area_nm2 = _chip(hardware, arrays)
+    in_tiles, area_nm2 = _chip(hardware, arrays)
     area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2
     if hardware.chip is None:
         return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
-    tiles = whole // hardware.chip.arrays_per_tile
+    tiles = in_tiles // hardware.chip.arrays_per_tile
     sized = hardware.with_values({"chip.tiles": list(mesh_of(tiles)), "chip.chips": [1, 1]})
     return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
 
 
-def _network_on(network: SizedNetwork, own: _OnCandidate, chip: SizedChip, case: Case) -> NetworkOnChip:
-    """Return what a network reaches on the chip."""
-    found = own.found
+def _network_on(
+    network: SizedNetwork, on_candidate: _OnCandidate, chip: SizedChip, case: Case
+) -> NetworkOnChip:
+    """Return the allocation of a network on the chip, and the value of its goal."""
+    found = on_candidate.found
     if found is None:
         raise ValueError("the chosen chip has an allocation of every network")
     (goal,) = network.goal

@@ -1,4 +1,4 @@
-"""Sizing: the chip that `size` finds, as it is shown and as it is kept."""
+"""Sizing: the result of `size`, the cheapest chip that it finds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SizedChip(Record):
 class NetworkOnChip(Record):
     """A network on the chip.
 
-    goal: its target by name; reaches: what it reaches, in the unit of the goal; arrays: that it uses;
+    goal: its target by name; reaches: the value reached, in the unit of the goal; arrays: that it uses;
     allocation: on this chip.
     """
 
@@ -139,7 +139,7 @@ class Sizing(ResultRecord):
 
     @property
     def counted_tiles(self) -> str:
-        """What the cost counts, in words that go on from it: all arrays of the tiles; "" without tiles."""
+        """Addition in words to a cost of whole tiles: all their arrays count; "" without tiles."""
         chip = self.chip.hardware.chip
         if chip is None:
             return ""

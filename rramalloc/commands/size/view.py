@@ -75,34 +75,36 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
 
 def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
     """Chart what candidates cost at least, and with the best allocations known; the cheapest bounds first."""
-    able = [own for own in sizing.candidates if not own.is_infeasible]
-    shown = sorted(able, key=lambda own: (own.cost_at_least, own.why != CHOSEN))
+    able = [candidate for candidate in sizing.candidates if not candidate.is_infeasible]
+    shown = sorted(able, key=lambda candidate: (candidate.cost_at_least, candidate.why != CHOSEN))
     shown = shown[: min(_MOST_DRAWN, detail.marks)]
     unit = sizing.cost_unit
     hover = named(f"candidate, at least [{unit}]=least, cost [{unit}]=cost, arrays, why")
     tick = {"type": "tick", "orient": "vertical", "thickness": 2.5, "size": 13, "opacity": 1}
     layers = [Marks(tick, _data(shown, shown), {"x": "least", "y": "row"}, _BOUND, hover)]
     for key, is_chosen in ((_COST, False), (_CHOSEN, True)):
-        known = [own for own in shown if own.cost_at_most is not None and (own.why == CHOSEN) == is_chosen]
+        known = [
+            candidate
+            for candidate in shown
+            if candidate.cost_at_most is not None and (candidate.why == CHOSEN) == is_chosen
+        ]
         point = {"type": "point", "filled": True, "size": 60, "opacity": 1}
         if known:
             layers.append(
                 Marks(point, _data(known, shown), {"x": "cost", "y": "row", "shape": {}}, key, hover)
             )
     layers.append(rule(sizing.cost, "x"))
-    costs = [sizing.cost, *(own.cost_at_least for own in shown)]
-    costs += [own.cost_at_most for own in shown if own.cost_at_most is not None]
+    costs = [sizing.cost, *(candidate.cost_at_least for candidate in shown)]
+    costs += [candidate.cost_at_most for candidate in shown if candidate.cost_at_most is not None]
     choices = tuple(label(name, _LONGEST_CHOICES) for name in _names(shown))
     names = Axis("", -0.6, len(shown) - 0.4, names=choices)
     what = "area" if sizing.minimise == "area_um2" else "arrays of the chip"
     across = Axis.around(f"{what} [{unit}]" if unit != "arrays" else what, costs)
-    beyond = []
+    notes = []
     if infeasible := len(sizing.candidates) - len(able):
-        beyond.append(f"{counted(infeasible, 'candidate')} out of reach of the goals.")
+        notes.append(f"{counted(infeasible, 'candidate')} out of reach of the goals.")
     if len(shown) < len(able):
-        beyond.append(
-            f"The {len(shown):,} of {len(able):,} other candidates with the least bounds are drawn."
-        )
+        notes.append(f"The {len(shown):,} of {len(able):,} other candidates with the least bounds are drawn.")
     networks = ", ".join(network.name for network in sizing.networks)
     return Chart(
         "Cost of the candidates",
@@ -111,7 +113,7 @@ def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
         f"{sizing.quantity(sizing.lower_bound)}; the table has all candidates.",
         (f"{label(networks, 40)}: {sizing.quantity(sizing.cost)}, {sizing.status}",),
         zoom="x",
-        note=" ".join(beyond),
+        note=" ".join(notes),
     )
 
 
@@ -119,13 +121,13 @@ def _names(shown: list[Candidate]) -> list[str]:
     """Return names of candidates by the values in which they differ, without those tied to an earlier one."""
     differing: dict[str, list[str]] = {}
     for field in shown[0].choices:
-        values = [str(own.choices[field]) for own in shown]
+        values = [str(candidate.choices[field]) for candidate in shown]
         others = [set(zip(earlier, values, strict=True)) for earlier in differing.values()]
         is_tied = any(len(pairs) == len({earlier for earlier, _ in pairs}) for pairs in others)
         if len(set(values)) > 1 and not is_tied:
             differing[field] = values
     if not differing:
-        return [own.text for own in shown]
+        return [candidate.text for candidate in shown]
     short = [field.rpartition(".")[2] for field in differing]
     names = short if len(set(short)) == len(short) else list(differing)
     rows = zip(*differing.values(), strict=True)
@@ -137,4 +139,4 @@ def _data(candidates: list[Candidate], shown: list[Candidate]) -> Lists:
     data = lists(
         candidates, "candidate=text, least=cost_at_least, cost=cost_at_most, arrays=arrays_at_most, why"
     )
-    return data | {"row": [shown.index(own) for own in candidates]}
+    return data | {"row": [shown.index(candidate) for candidate in candidates]}

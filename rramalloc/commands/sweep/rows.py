@@ -1,4 +1,4 @@
-"""Row, SweepDocument, SweepStatus: what a sweep writes about its points and about itself."""
+"""SweepRow, SweepDocument, SweepStatus: the records of a sweep's points and of its progress."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _OF_TABLES = [name.split(".") for name in SPELLED.values() if "." in name]
 
 
 def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
-    """Return the row of a point with what was found of it."""
+    """Return the row of a point: its values, and its results or error."""
     case, hardware = point.case, point.case.hardware
     inputs = {
         "network": case.network,
@@ -156,7 +156,7 @@ def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
 
 
 def failure(error: BaseException) -> Found:
-    """Return what a row says of a point that could not be computed."""
+    """Return the columns of the row of a point that could not be computed."""
     lines = str(error).splitlines() or ["no reason given"]
     return {"error_kind": type(error).__name__, "error": lines[0][:_ERROR_LENGTH]}
 
@@ -231,7 +231,7 @@ class SweepStatus(ResultRecord):
 
     @property
     def words(self) -> str:
-        """How far it is, as a line of progress says."""
+        """Progress in one line of words."""
         return f"{self.done} of {number_of(self.points, 'point')}, {self.failed} failed"
 
     def _headline(self) -> tuple[str, str]:

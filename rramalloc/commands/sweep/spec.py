@@ -1,4 +1,4 @@
-"""Spec: the lists of a sweep; Grid: the points that they span, with all that they name."""
+"""Spec: the lists of a sweep; Grid: the points that they span, with networks and hardware."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rramalloc.timing.latency_table import LatencyTable, as_latency_table
 from rramalloc.units import number_of
 from rramalloc.version import __version__
 
-MAX_POINTS = 10**7
+MAX_POINTS = 10**7  # the database of the folder has a key of 64 letters for each
 
 LISTS = tuple(
     "networks hardware crossbars cell_bits bandwidths_gb_s weight_bits dac_bits columns_per_adc "
@@ -50,7 +50,7 @@ SPELLED = {
     "rows_per_read": "timing.rows_per_read",
     "clock": "timing.clock",
 }
-"""Value of the hardware that a list with a name of its own replaces."""
+"""Value of the hardware that each list without a dotted name replaces."""
 Cell = int | float | str
 """Value of a list as a row has it."""
 
@@ -219,7 +219,7 @@ class Spec(Record):
 
     @property
     def size(self) -> int:
-        """Points of the grid, by multiplication."""
+        """Number of points of the grid: the product of the lengths of all axes."""
         return self.axes.size
 
     def describe_size(self) -> str:

@@ -384,13 +384,15 @@ def _keep_rate(store: Store, points_per_s: float | None) -> None:
 
 
 class _Report:
-    """Tells the caller, and once a second the folder, how far a call is.
+    """Reports the progress of a call to the caller, and once a second to the folder.
 
     The rate counts from its first row on: before it, workers start and compile.
     """
 
-    def __init__(self, store: Store, document: SweepDocument, before: int, told: OnProgress | None) -> None:
-        self._store, self._document, self._before, self._on_progress = store, document, before, told
+    def __init__(
+        self, store: Store, document: SweepDocument, before: int, on_progress: OnProgress | None
+    ) -> None:
+        self._store, self._document, self._before, self._on_progress = store, document, before, on_progress
         self._first, self._kept_s = (0.0, 0), -_KEEP_EVERY_S
 
     def __call__(self, done: int, failed: int) -> None:

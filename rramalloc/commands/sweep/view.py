@@ -117,9 +117,9 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
     for row in there:
         series.setdefault(", ".join(str(getattr(row, name)) for name in differ or ["method"]), []).append(row)
     layers = []
-    for place, (name, each) in enumerate(list(series.items())[:_MOST_SERIES]):
-        rising = sorted(each, key=lambda row: getattr(row, x))
-        kept = [rising[at] for at in thinned(len(each), max(2, detail.marks // _MOST_SERIES))]
+    for place, (name, members) in enumerate(list(series.items())[:_MOST_SERIES]):
+        rising = sorted(members, key=lambda row: getattr(row, x))
+        kept = [rising[at] for at in thinned(len(members), max(2, detail.marks // _MOST_SERIES))]
         data: Lists = {
             "x": [getattr(row, x) for row in kept],
             "y": [getattr(row, y) for row in kept],
@@ -177,11 +177,13 @@ def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
         if row.makespan is not None and row.arrays is not None:
             groups.setdefault((row.network, row.hardware), []).append(row)
     charts: dict[str, Draw] = {}
-    for (network, hardware), each in list(groups.items())[:_MOST_GROUPS]:
+    for (network, hardware), points in list(groups.items())[:_MOST_GROUPS]:
         of = f"{network} on {hardware}" if len(groups) > 1 else ""
-        timed = all(row.latency_ns is not None for row in each)
+        timed = all(row.latency_ns is not None for row in points)
         up = "latency_ns" if timed else "makespan"
-        charts[f"{network} {hardware}"] = partial(sweep_chart, each, "arrays", up, of)
-        if timed and any(row.energy_pj is not None for row in each):
-            charts[f"{network} {hardware} energy"] = partial(sweep_chart, each, "latency_ns", "energy_pj", of)
+        charts[f"{network} {hardware}"] = partial(sweep_chart, points, "arrays", up, of)
+        if timed and any(row.energy_pj is not None for row in points):
+            charts[f"{network} {hardware} energy"] = partial(
+                sweep_chart, points, "latency_ns", "energy_pj", of
+            )
     return charts

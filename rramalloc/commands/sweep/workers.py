@@ -49,7 +49,7 @@ def check_jobs(jobs: int | None, scheduler: str | None) -> None:
 
 
 class Submitted(Protocol):
-    """What a worker computes: hashable, of a sweep or of `size`."""
+    """Task of a worker: a hashable point of a sweep, or a search of `size`."""
 
     @property
     def call(self) -> tuple[Any, ...]:
@@ -258,7 +258,7 @@ class ClusterWorkers(Workers):
         self._address, self._width, self._looked_s = address, 0, -_LOOK_EVERY_S
 
     def width(self) -> int:
-        """Return a few for every thread of the workers there are, looked up from time to time."""
+        """Return a few points for every thread of the present workers, counted from time to time."""
         if time.monotonic() - self._looked_s >= _LOOK_EVERY_S:
             try:
                 threads = sum(self._client.nthreads().values())

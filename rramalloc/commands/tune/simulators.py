@@ -35,7 +35,7 @@ from rramalloc.network.network import Network
 PLACE = "{allocation}"
 """Stands in a command for the path of the allocation's file."""
 SIMULATOR_GROUP = "rramalloc.simulators"
-_TAIL_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 16  # of a simulator's output that are kept: the figure stands in the last line
 _NUMBER = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|inf(?:inity)?))")
 
 

@@ -1,4 +1,4 @@
-"""Programmed arrays: the values of their cells, and what real cells and converters make of them.
+"""Programmed arrays: the values of their cells, and the effect of noisy cells and coarse converters.
 
 With n = ceil(weight_bits / cell_bits) slices, slice k of a stored value v is (v >> k * cell_bits) modulo
 2**cell_bits. A weight w of weight_bits bits is stored as
@@ -48,7 +48,7 @@ _MOST_FRACTION = 12  # binary digits of a noisy cell behind the point, 0.02 % of
 
 @dataclass(frozen=True, slots=True)
 class CrossbarStorage:
-    """Storage of weights by one kind of hardware.
+    """Layout of weights in cells by one kind of hardware.
 
     slices: of one polarity; slice_arrays: each in an array of its own; polarities: where they lie, None for
     an offset; by_channel: two wordlines of an input are two channels of a kernel, as mappings need that cut
@@ -215,9 +215,9 @@ class Converters:
         return total
 
     def _reads(self, inputs: Real) -> Iterator[tuple[Real, float, int]]:
-        """Yield (levels on the wordlines, what a unit is worth, the largest level) of every read."""
-        whole = inputs.astype(np.int64)
+        """Yield (levels on the wordlines, weight of a level, the largest level) of every read."""
+        integers = inputs.astype(np.int64)
         for low in range(0, self.width - 1, self.dac_bits):
             bits = min(self.dac_bits, self.width - 1 - low)
-            yield ((whole >> low) & ((1 << bits) - 1)).astype(np.float64), float(1 << low), (1 << bits) - 1
-        yield (whole < 0).astype(np.float64), -float(1 << (self.width - 1)), 1
+            yield ((integers >> low) & ((1 << bits) - 1)).astype(np.float64), float(1 << low), (1 << bits) - 1
+        yield (integers < 0).astype(np.float64), -float(1 << (self.width - 1)), 1

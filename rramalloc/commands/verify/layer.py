@@ -247,11 +247,11 @@ class EmulatedLayer:
         """
         values = channels * self.window.positions + self._columns
         chunk = max(1, _CHUNK // (values * len(copies)))
-        own = np.array(copies)
+        team = np.array(copies)
         for first in range(0, -(-self.grid.total // self.copies), chunk):
             batches = np.arange(first, min(first + chunk, -(-self.grid.total // self.copies)))
-            blocks = batches[:, None] * self.copies + own
-            yield np.where(own < self.copies, blocks, self.grid.total)
+            blocks = batches[:, None] * self.copies + team
+            yield np.where(team < self.copies, blocks, self.grid.total)
 
     @property
     def _columns(self) -> int:
@@ -294,9 +294,9 @@ class EmulatedLayer:
         bitlines = self.converters.multiply(wordlines, conductances, most, signed=self.storage.signed_sums)
         worth = self.storage.plane_factor(array.placed.plane)
         for part in parts:
-            own = total[:, first + part.copy, part.group * group_columns :]
+            of_part = total[:, first + part.copy, part.group * group_columns :]
             read = bitlines[:, part.bitline : part.bitline + len(part.columns)]
-            own[:, _slice(part.columns)] += read * worth
+            of_part[:, _slice(part.columns)] += read * worth
 
     def _weighted(self, bitlines: npt.NDArray[np.float64], inputs: Real) -> Ints:
         """Add the shifted slices and subtract the offset; (blocks, height, width, channels)."""
@@ -305,8 +305,8 @@ class EmulatedLayer:
         if self.storage.offset:
             driven = inputs.reshape(count, self.groups, -1).sum(axis=2, dtype=np.float64)
             sums -= float(self.storage.offset) * driven[:, :, None]
-        whole: Ints = np.rint(sums).astype(np.int64)
-        windows = whole.reshape(count, self.groups, *self.grid.block, -1)
+        integers: Ints = np.rint(sums).astype(np.int64)
+        windows = integers.reshape(count, self.groups, *self.grid.block, -1)
         return windows.transpose(0, 2, 3, 1, 4).reshape(count, *self.grid.block, -1)
 
 

@@ -132,12 +132,14 @@ class Weights:
         bits = self.bits if stage.weight_bits is None else stage.weight_bits
         if stage.name in self.given:
             return quantised(self.given[stage.name], bits)
-        whole, kernel = Width(bits), stage.kernel
+        range_of_weights, kernel = Width(bits), stage.kernel
         outputs = self.network.shapes[stage.name].channels
         inputs = window_rows(self.network, stage) // (kernel[0] * kernel[1])
         draw = np.random.default_rng((self.seed, 0, crc32(stage.name.encode())))
-        size, kind = (outputs, inputs, *kernel), np.min_scalar_type(whole.low).type
-        return draw.integers(whole.low, whole.high, size=size, dtype=kind, endpoint=True)
+        size, kind = (outputs, inputs, *kernel), np.min_scalar_type(range_of_weights.low).type
+        return draw.integers(
+            range_of_weights.low, range_of_weights.high, size=size, dtype=kind, endpoint=True
+        )
 
 
 def window_rows(network: Network, stage: Stage) -> int:
@@ -148,15 +150,21 @@ def window_rows(network: Network, stage: Stage) -> int:
 
 def quantised(weights: npt.NDArray[Any], bits: int) -> npt.NDArray[np.signedinteger[Any]]:
     """Return whole numbers of `bits` bits, in proportion to real weights; whole weights that fit stay."""
-    whole = Width(bits)
-    kind = np.min_scalar_type(whole.low)
-    if weights.dtype.kind in "iu" and weights.min() >= whole.low and weights.max() <= whole.high:
+    range_of_weights = Width(bits)
+    kind = np.min_scalar_type(range_of_weights.low)
+    if (
+        weights.dtype.kind in "iu"
+        and weights.min() >= range_of_weights.low
+        and weights.max() <= range_of_weights.high
+    ):
         return weights.astype(kind)
     real = weights.astype(np.float64)
     most = float(np.abs(real).max())
     if most == 0:
         return np.zeros(real.shape, dtype=kind)
-    return np.clip(np.rint(real * (max(whole.high, 1) / most)), whole.low, whole.high).astype(kind)
+    return np.clip(
+        np.rint(real * (max(range_of_weights.high, 1) / most)), range_of_weights.low, range_of_weights.high
+    ).astype(kind)
 
 
 def weights_in(path: str | os.PathLike[str], network: Network) -> dict[str, npt.NDArray[Any]]:
@@ -276,12 +284,12 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
     match node:
         case Elementwise():
             result = np.broadcast_to(first, output)
-            for each in inputs[1:]:
-                result = result + each if node.op == "add" else result * each
+            for othersor in inputs[1:]:
+                result = result + othersor if node.op == "add" else result * othersor
             return result
         case Concat():
             grid = (output.height, output.width)
-            return np.concatenate([np.broadcast_to(each, (len(each), *grid)) for each in inputs])
+            return np.concatenate([np.broadcast_to(othersor, (len(othersor), *grid)) for othersor in inputs])
         case Pool():
             return _pooled(node, first, output, width)
         case GlobalPool():
@@ -296,11 +304,11 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
             return first[np.arange(output.channels) % len(first)]
         case Upsample() | Take():
             needed = (node.needed(axis, Shape(*first.shape)) for axis in (0, 1))
-            rows, columns = ([last for _, last in each] for each in needed)
+            rows, columns = ([last for _, last in othersor] for othersor in needed)
             bordered = np.pad(first, ((0, 0), (0, 1), (0, 1)))  # -1 takes a row or column of zeros
             return bordered[:, rows][:, :, columns]
         case Barrier():
-            return np.resize(np.concatenate([each.ravel() for each in inputs]), output)
+            return np.resize(np.concatenate([othersor.ravel() for othersor in inputs]), output)
     raise AssertionError(f"{node.op} is no digital node")
 
 

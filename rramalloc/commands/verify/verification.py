@@ -19,7 +19,7 @@ Index = Annotated[int, Field(ge=0)]
 
 
 class Difference(Record):
-    """The first value that is not as it should be. layer: any node; position: channel, row, column."""
+    """The first value that differs from the reference. layer: any node; position: channel, row, column."""
 
     image: Index
     layer: Name

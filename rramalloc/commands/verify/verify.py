@@ -72,7 +72,7 @@ ComparedValues = tuple[Ints, Ints]  # as the reference expects them and as the a
 
 @dataclass(slots=True)
 class Tally:
-    """Sums over all images of what a layer's values are and by how much they differ."""
+    """Sums over all images of a layer's expected values and of their differences."""
 
     values: int = 0
     expected: float = 0.0
@@ -151,7 +151,10 @@ class BatchSchedule:
         """Return the step from which each pixel of a node's output can be read. Raises EarlyReadError."""
         output, lags, reached = network.shapes[node.name], self.timing.graph.lags, WrittenPixels()
         for source in sorted(set().union(*inputs)) or [ANY_STAGE]:
-            steps = [own.get(source, np.full_like(next(iter(own.values())), NOT_WRITTEN)) for own in inputs]
+            steps = [
+                steps_by_stage.get(source, np.full_like(next(iter(steps_by_stage.values())), NOT_WRITTEN))
+                for steps_by_stage in inputs
+            ]
             reached[source] = _all_written(node, steps, output, is_timed=node.name in self.stage)
         number = self.stage.get(node.name)
         if number is None:
@@ -237,7 +240,7 @@ class TwinRun:
                 return Difference(image=image, layer=node.name, position=at, **values)
             if isinstance(node, Stage | Elementwise):
                 shift = self.shifts.setdefault(node.name, self.width.shift_for(expected))
-                expected, got = (self.width.narrowed(each, shift) for each in (expected, got))
+                expected, got = (self.width.narrowed(sums, shift) for sums in (expected, got))
             known[node.name] = expected, expected if self.converters.exact else got
             for name in inputs:
                 left[name] -= 1
@@ -304,7 +307,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
 
 
 _DESCRIBES = frozenset(("name", "source", "unconfirmed", "set_values"))
-"""Fields of a hardware that say nothing of what it does."""
+"""Fields of a hardware that do not affect any result."""
 
 
 def _check_same(source: AllocationInput, placed: Placement, where: str) -> None:
@@ -367,7 +370,7 @@ def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
 
     where: the file of the allocation. Raises SpecError for more arrays than a placement can have.
     """
-    needed = sum(len(each) * each.together for each in stored.held)
+    needed = sum(len(copies) * copies.together for copies in stored.held)
     if needed > MAX_PLACED:
         raise SpecError(where, f"takes {needed} arrays, the limit of a placement is {MAX_PLACED}")
     arrays: list[PlacedArray] = []
@@ -395,7 +398,10 @@ def summary(task: Task, comparison: TwinRun, difference: Difference | None, imag
                 shift=comparison.shifts.get(stage.name, 0),
             )
             layers.append(verified)
-    warnings, drawn = list(task.network.warnings), [each.name for each in layers if each.weights == "random"]
+    warnings, drawn = (
+        list(task.network.warnings),
+        [layer.name for layer in layers if layer.weights == "random"],
+    )
     if 0 < len(drawn) < len(layers):  # the file gives some weights and not others
         first = f"{len(drawn)} layers, first {brief(drawn[0])}"
         warnings.append(f"{first}, have no weights in the file: they are random")
@@ -437,7 +443,7 @@ def check_limits(network: Network, hardware: Hardware, stored: MappingOf[str, Pa
     for node in network.nodes:
         where, output = f"{network.where}: node {brief(node.name)} ({node.op})", network.shapes[node.name]
         shapes = [network.shapes[name] for name in (*node.inputs, node.name)]
-        values, weights, bits = sum(each.channels * each.pixels for each in shapes), 0, 0
+        values, weights, bits = sum(shape.channels * shape.pixels for shape in shapes), 0, 0
         if isinstance(node, Recurrent):
             reason = "is a recurrence, which is not emulated: verify the layers before it and behind it apart"
             raise UnsupportedError(where, reason)
@@ -445,9 +451,9 @@ def check_limits(network: Network, hardware: Hardware, stored: MappingOf[str, Pa
             many = len(node.inputs)
             bits = width * many if node.op == "mul" else width + many.bit_length()
         if isinstance(node, Stage):
-            own = hardware.precision.of_layer(node)
+            precision = hardware.precision.of_layer(node)
             rows, products = stored.get(node.name, (window_rows(network, node), 0))
-            bits = rows.bit_length() + own.weight_bits + min(width, own.input_bits) - 1
+            bits = rows.bit_length() + precision.weight_bits + min(width, precision.input_bits) - 1
             weights = node.weight_count(network.input_shape(node).channels)
             work += max(weights * output.pixels, products)
         if isinstance(node, Conv | ConvTranspose | Pool):
@@ -560,15 +566,15 @@ def verify_task(
     on_progress: VerifyProgress | None = None,
     timing: ExactTiming | None = None,
 ) -> Verification:
-    """Return the same with everything at hand. timing: of the allocation, simulated if None.
+    """Return the verification of a task. timing: of the allocation, simulated if None.
 
     Raises MisplacedError, UnsupportedError, EarlyReadError.
     """
     network, source, hardware = task.network, task.source, task.source.hardware
     on_arrays = StoredNetwork.of(network, source, task.folds)
     graph = on_arrays.graph
-    each = zip(graph.names, on_arrays.held, graph.windows.tolist(), strict=True)
-    stored = {name: (held.weights.rows, total * held.weights.cells) for name, held, total in each}
+    by_stage = zip(graph.names, on_arrays.held, graph.windows.tolist(), strict=True)
+    stored = {name: (held.weights.rows, total * held.weights.cells) for name, held, total in by_stage}
     check_limits(network, hardware, stored)
     schedule = BatchSchedule(timing or _timing(network, source) or simulate(graph, on_arrays.copies))
     width, layers = Width.of(hardware.precision), dict[str, EmulatedLayer]()
@@ -576,9 +582,9 @@ def verify_task(
         size = task.folds.get(stage.name, UNFOLDED)
         fold = None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
         storage = CrossbarStorage.of(hardware.of_layer(stage), source.options.mapping)
-        own = replace(converters, width=width.entering(stage).bits)
+        of_layer = replace(converters, width=width.entering(stage).bits)
         window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[stage.name].channels
-        layers[stage.name] = EmulatedLayer(stage, channels, storage, own, copies, grid, window, fold)
+        layers[stage.name] = EmulatedLayer(stage, channels, storage, of_layer, copies, grid, window, fold)
     cells = sum(array.rows * array.columns * layers[array.layer].storage.bytes for array in task.arrays)
     if cells > MEMORY_LIMIT_BYTES:
         reason = f"its cells take {cells >> 20} MiB, the limit is {MEMORY_LIMIT_BYTES >> 20}"

@@ -1,1 +1,1 @@
-"""Warm up: all that commands compile, compiled ahead."""
+"""Warm up: compile all functions of all commands ahead."""

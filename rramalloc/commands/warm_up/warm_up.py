@@ -25,7 +25,7 @@ from rramalloc.units import counted
 
 
 class WarmUp(ResultRecord):
-    """What was compiled.
+    """Result of a warm-up.
 
     functions: that no file held yet; seconds: of their compilation; folder: all files of compiled code lie
     below it.
@@ -41,7 +41,7 @@ class WarmUp(ResultRecord):
 
     @property
     def outcome(self) -> str:
-        """What was done, in a few words."""
+        """Result in a few words."""
         if not self.functions:
             return "nothing to compile, all is there"
         return f"compiled {counted(self.functions, 'function')} in {self.seconds:.1f} s"

@@ -25,7 +25,12 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
     grown, others = 0, [dims for name, dims in data.items() if name not in tokens[:1]]
     same = 0
     for dims in others:
-        longer = next((out for out in left if _is_longer(out, dims)), None)
+        longer = None
+        for out in left:
+            pairs = zip(dims, out, strict=False)
+            if len(out) == len(dims) and [new > old for old, new in pairs if old != new] == [True]:
+                longer = out  # in one axis alone
+                break
         equal = next((out for out in left if out == dims), None)
         if longer is not None:
             grown += 1
@@ -38,12 +43,6 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
     # A picture that comes back as large is no cache: a cache stands beside another input and another output.
     is_beside = len(data) > 1 and len(outputs) > 1
     return "caches" if grown or (same and is_beside) else "none"
-
-
-def _is_longer(after: Dims, before: Dims) -> bool:
-    """Return True if shapes differ in one axis alone, which is longer in `after`."""
-    changed = [new > old for old, new in zip(before, after, strict=False) if old != new]
-    return len(before) == len(after) and changed == [True]
 
 
 def _says_tokens(graph: Graph, tokens: str, outputs: Sequence[Dims]) -> bool:

@@ -41,9 +41,9 @@ _LOW_OHM = 1e4
 _MOST_CELL_BITS = 6
 """Most bits of a cell: beyond, the list of resistances, which MNSIM reads once per crossbar, makes
 it slow."""
-_TILES = (64, 64)
+_TILES = (64, 64)  # grid of tiles where the hardware has no [chip]: that of MNSIM's own SimConfig.ini
 _PES = (2, 2)
-"""Grid of tiles and PEs of a tile where the hardware has no [chip]: those of MNSIM's own SimConfig.ini."""
+"""PEs of a tile where the hardware has no [chip]: those of MNSIM's own SimConfig.ini."""
 _CONVERTERS: Final[Mapping[int | None, str]] = {1: "1", 2: "2", 3: "3", 4: "4", 6: "5", 8: "6"}
 """DAC_Choice by the bits of a converter."""
 _ALONG_L = "2"
@@ -125,6 +125,13 @@ def export(subject: Subject) -> Bundle:
         *_of_layers(subject, storage, layers),
         *_general(subject, storage, sum(arrays.values()), tiles),
     )
+    rows = "".join(f"    [({layer.fields!r}, None)],\n" for layer in layers)
+    lists = {
+        "multiple": [layer.copies for layer in layers],
+        "names": [layer.name for layer in layers],
+        "arrays": arrays,
+    }
+    network = f"net = [\n{rows}]\n" + "".join(f"{name} = {value!r}\n" for name, value in lists.items())
     files = (
         ExportedFile(
             name="SimConfig.ini",
@@ -133,7 +140,7 @@ def export(subject: Subject) -> Bundle:
         ),
         ExportedFile(
             name="network.py",
-            text=_python(layers, arrays),
+            text=network,
             about="`net` and `multiple` for `TCG` and `Model_latency`; `names` and `arrays` of the layers",
         ),
         run_script("mnsim", "imports a checkout, compares its counts with ours and prints them and its time"),
@@ -240,13 +247,6 @@ def _config(subject: Subject, storage: _Storage) -> str:
     text = io.StringIO()
     config.write(text)
     return text.getvalue().rstrip("\n") + "\n"
-
-
-def _python(layers: list[_MnsimLayer], arrays: Mapping[str, int]) -> str:
-    rows = "".join(f"    [({layer.fields!r}, None)],\n" for layer in layers)
-    names = [layer.name for layer in layers]
-    copies = [layer.copies for layer in layers]
-    return f"net = [\n{rows}]\nmultiple = {copies!r}\nnames = {names!r}\narrays = {arrays!r}\n"
 
 
 def _of_layers(subject: Subject, storage: _Storage, layers: list[_MnsimLayer]) -> list[Remark]:
