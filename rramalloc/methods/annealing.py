@@ -159,7 +159,12 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:
     start = initial(problem)
     value = min(value_of(problem.graph.windows, start), _LARGEST_VALUE)
     rows, values = np.tile(start, (SETTINGS_TRIED, 1)), np.full(SETTINGS_TRIED, value)
-    heat = hot = _power_of_ten(value)
+    hot = 1.0  # the largest power of ten not above `value`: a logarithm would round
+    while hot > value > 0:
+        hot /= 10
+    while hot * 10 <= value:
+        hot *= 10
+    heat = hot
     limits = CopyLimitTables(problem.demand, problem.budget, problem.smallest, problem.largest)
     random = np.random.Generator(np.random.PCG64(seed))
     each_s = cost.ANNEALED_STAGE * len(start) * SETTINGS_TRIED * MOVES
@@ -198,13 +203,3 @@ def initial(problem: Problem) -> Copies:
             over -= int(demand[stage])
         stage = (stage + 1) % len(copies)
     return copies
-
-
-def _power_of_ten(value: float) -> float:
-    """Return the largest power of ten not above `value`, at most 10000; a logarithm would round."""
-    power = 1.0
-    while power > value > 0:
-        power /= 10
-    while power * 10 <= value:
-        power *= 10
-    return power

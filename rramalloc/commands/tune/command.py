@@ -71,7 +71,10 @@ def command(
       --simulator "./mine {allocation}" --evaluations 20
     """
     if store is None:
-        store = _store_beside(output)
+        store = _STORE
+        if output is not None and not is_stream(output):  # answers are kept beside the output
+            store = os.path.join(os.path.dirname(output), _STORE)
+            check_outputs({"-o": output, "--store": store}, ())
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.commands.tune.tune import progress_words
     from rramalloc.commands.tune.tune import tune as run_tune
@@ -91,12 +94,3 @@ def command(
     deliver(tuning, given | {"output": None}, also=also)
     shown = "this is the best found so far; the same command goes on from here"
     end(cancel, line, shown=shown, also=f"; answers are kept in {store}", quiet=quiet)
-
-
-def _store_beside(output: str | None) -> str:
-    """Return where answers are kept: beside the output, in this folder where it is no file."""
-    if output is None or is_stream(output):
-        return _STORE
-    store = os.path.join(os.path.dirname(output), _STORE)
-    check_outputs({"-o": output, "--store": store}, ())
-    return store

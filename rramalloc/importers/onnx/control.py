@@ -181,7 +181,13 @@ def _loop(step: OnnxOperator, graph: Graph, run: Body) -> Rounds:
     count = len(states)
     collects = len(step.proto.output) - count
     body = _body(step, "body", 1 + len(step.proto.output), 2 + count)
-    most = _most_rounds(step, graph)
+    trips = step.value(0)
+    most = None
+    if trips is not None:
+        array = trips.array if isinstance(trips, Constant) else None
+        if array is None or array.size != 1 or array.dtype.kind not in "iu":
+            raise step.unsupported(_reason(graph, step.op, step.proto.input[0]))
+        most = int(array.reshape(-1)[0])
     going = _flag(step.value(1)) if step.value(1) is not None else True
     if going is None:
         raise step.unsupported(_reason(graph, step.op, step.proto.input[1]))
@@ -224,17 +230,6 @@ def charge_rounds(builder: OnnxGraphBuilder, place: str, body: Any) -> None:
             "control flow: its rounds, with those of the loops in it, have more operators than a file of its "
             "size may unfold to: export the model with fewer rounds, or with the loop unrolled",
         )
-
-
-def _most_rounds(step: OnnxOperator, graph: Graph) -> int | None:
-    """Return the trip count of a Loop, None if it has none. Raises UnsupportedError if data decides it."""
-    count = step.value(0)
-    if count is None:
-        return None
-    array = count.array if isinstance(count, Constant) else None
-    if array is None or array.size != 1 or array.dtype.kind not in "iu":
-        raise step.unsupported(_reason(graph, step.op, step.proto.input[0]))
-    return int(array.reshape(-1)[0])
 
 
 def _one_for_all(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:

@@ -38,19 +38,14 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
         elif equal is not None:
             same += 1
             left.remove(equal)
-    if tokens and others and grown == len(others) and _says_tokens(graph, tokens[0], left):
+    rows = {proto.name: proto.dims[0] for proto in graph.proto.initializer if len(proto.dims) == 2}
+    looked_up = {  # numbers of different tokens: the rows of tables in which tokens are looked up
+        rows[node.input[0]]
+        for node in graph.nodes
+        if tokens and node.op_type == "Gather" and node.input[0] in rows and tokens[0] in node.input
+    }
+    if others and grown == len(others) and any(dims and dims[-1] in looked_up for dims in left):
         return "decoder"
     # A picture that comes back as large is no cache: a cache stands beside another input and another output.
     is_beside = len(data) > 1 and len(outputs) > 1
     return "caches" if grown or (same and is_beside) else "none"
-
-
-def _says_tokens(graph: Graph, tokens: str, outputs: Sequence[Dims]) -> bool:
-    """Return True if an output has as many values as the table has rows in which tokens are looked up."""
-    rows = {proto.name: proto.dims[0] for proto in graph.proto.initializer if len(proto.dims) == 2}
-    looked_up = {
-        rows[node.input[0]]
-        for node in graph.nodes
-        if node.op_type == "Gather" and node.input[0] in rows and tokens in node.input
-    }
-    return any(dims and dims[-1] in looked_up for dims in outputs)

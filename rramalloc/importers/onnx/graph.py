@@ -105,6 +105,12 @@ def graph_of(
     """
     model = inlined(model, where)
     proto = model.graph
+    versions = [int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    if not versions and model.ir_version >= 3 and any(not node.domain for node in proto.node):
+        raise SpecError(where, "opset_import: the version of the ONNX operators is missing")
+    opset = versions[0] if versions else 1  # files of the first versions of ONNX do not say it
+    if not 1 <= opset <= 10_000:
+        raise SpecError(where, f"opset_import: got version {brief(opset)}")
     if not proto.node:
         raise SpecError(where, "graph.node: holds no operators; is it an ONNX model?")
     if len(proto.node) > MAX_GRAPH_NODES:
@@ -124,7 +130,7 @@ def graph_of(
     return Graph(
         where=where,
         proto=proto,
-        opset=_opset(model, where),
+        opset=opset,
         nodes=nodes,
         names=_names(nodes, computed, inputs.__contains__, names),
         naming=names,
@@ -291,16 +297,6 @@ def place_of(where: str, node: Any) -> str:
     """Return the name of a node in messages."""
     shown = node.name or next((name for name in node.output if name), "")
     return f"{where}: node {brief(shown)} ({node.op_type[:60]})"
-
-
-def _opset(model: Any, where: str) -> int:
-    versions = [int(entry.version) for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
-    if not versions and model.ir_version >= 3 and any(not node.domain for node in model.graph.node):
-        raise SpecError(where, "opset_import: the version of the ONNX operators is missing")
-    opset = versions[0] if versions else 1
-    if not 1 <= opset <= 10_000:
-        raise SpecError(where, f"opset_import: got version {brief(opset)}")
-    return opset
 
 
 def _ordered(

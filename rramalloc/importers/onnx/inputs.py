@@ -669,13 +669,11 @@ class FirstAxes:
         if op.startswith("Reduce"):
             axes = step.axes_of(rank)
             return False if axes is None or place in axes else None
-        return self._differs_by_place(step, rank - place) if op in SUMS or op in PRODUCTS else None
-
-    def _differs_by_place(self, step: OnnxOperator, behind: int) -> bool | None:
-        """Return False, no batch, if a stored operand has several values along this axis from the end."""
-        for name, value in zip(step.proto.input, step.values, strict=True):
+        # A stored operand with several values along the axis treats its places differently.
+        combined = op in SUMS or op in PRODUCTS
+        for name, value in zip(step.proto.input, step.values, strict=True) if combined else ():
             dims = value.dims if isinstance(value, Constant) and name in self._stored else None
-            if dims and behind <= len(dims) and dims[-behind] > 1:
+            if dims and rank - place <= len(dims) and dims[place - rank] > 1:
                 return False
         return None
 

@@ -87,20 +87,14 @@ def export(subject: Subject) -> Bundle:
         files.insert(2, json_file("cores.json", by_node, "core of every array group, by index of the node"))
     command = "python run.py PIMCOMP-NN                          # low latency\n"
     command += "python run.py PIMCOMP-NN --mode high-throughput"
-    remarks = (*nodes.remarks, *_remarks(subject, columns, cores), _about_cores(laid is not None))
-    return Bundle(tuple(files), remarks, command)
-
-
-def _about_cores(spread_out: bool) -> Remark:
-    """Return the remark on the order in which copies are stored in cores."""
-    if spread_out:
+    text = "cores are filled in the order of the layers, as PIMCOMP does: in any other they have no room"
+    if laid is not None:
         text = (
             f"up to {TOGETHER} copies of a layer lie in the core that starts the fewest reads (cores.json); "
             f"without that file PIMCOMP fills core after core in the order of the layers"
         )
-    else:
-        text = "cores are filled in the order of the layers, as PIMCOMP does: in any other they have no room"
-    return remark("note", text)
+    remarks = (*nodes.remarks, *_remarks(subject, columns, cores), remark("note", text))
+    return Bundle(tuple(files), remarks, command)
 
 
 def _last_node(subject: Subject, nodes: NodeList) -> dict[str, int]:

@@ -33,7 +33,13 @@ def export(subject: Subject) -> Bundle:
                 f"takes the grid for square, this one is {shape.height} x {shape.width}", node
             )
     nodes = node_list(subject)
-    _check_arrays(subject)
+    crossbar = subject.hardware.crossbar
+    if crossbar.wordlines != crossbar.bitlines or crossbar.wordlines not in _SIZES:
+        sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
+        raise subject.refused(
+            f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells",
+            advise=lambda: list(chain(*subject.on_crossbars(((side, side) for side in _SIZES), export))),
+        )
     copies = {
         stage.name: subject.copies[stage.name] if stage.name in nodes.index else 1
         for stage in subject.network.stages
@@ -69,16 +75,6 @@ def export(subject: Subject) -> Bundle:
     )
     remarks = (*nodes.remarks, *_remarks(subject, resolution, sum(arrays.values())))
     return Bundle(files, remarks, command=_COMMAND)
-
-
-def _check_arrays(subject: Subject) -> None:
-    crossbar = subject.hardware.crossbar
-    if crossbar.wordlines != crossbar.bitlines or crossbar.wordlines not in _SIZES:
-        sizes = ", ".join(f"{side} x {side}" for side in _SIZES)
-        raise subject.refused(
-            f"has arrays of {sizes}, these have {crossbar.wordlines} x {crossbar.bitlines} cells",
-            advise=lambda: list(chain(*subject.on_crossbars(((side, side) for side in _SIZES), export))),
-        )
 
 
 def _demand(subject: Subject, stage: Stage) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 
-from rramalloc.importers.axes import Atom, AxisRoles, Dims, lettered
+from rramalloc.importers.axes import Atom, Dims, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
@@ -281,7 +281,13 @@ def _cut(step: OnnxOperator, windows: Windows, extents: Dims) -> tuple[Windows, 
 def resize(step: OnnxOperator) -> Sequence[Value]:
     """Translate Resize (sizes or scales) and Upsample. Raises SpecError, UnsupportedError."""
     x = step.data()
-    dims, layout, sampling = _resized(step, x.dims), _growing(x), _sampling(step)
+    dims, sampling = _resized(step, x.dims), _sampling(step)
+    roles = list(x.layout)
+    free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
+    for axis in range(2, len(roles)):  # axes of length 1 behind the channels may grow to a free side
+        if x.dims[axis] == 1 and free:
+            roles[axis] = (Atom(1, free.pop(0), (0,)),)
+    layout = tuple(roles)
     changed = [axis for axis, (old, new) in enumerate(zip(x.dims, dims, strict=True)) if old != new]
     if not changed:
         return [step.pixelwise(x, "identity")]
@@ -320,16 +326,6 @@ def _sampling(step: OnnxOperator) -> dict[str, str] | None:
     if mode == "nearest" and (coordinates, rounding[:5]) in exact:
         return {}
     return {"mode": "cubic" if mode == "cubic" else "linear", "coordinates": coordinates}
-
-
-def _growing(x: Tensor) -> AxisRoles:
-    """Return the layout in which axes of length 1 behind the channels may grow, to the grid's free side."""
-    roles = list(x.layout)
-    free = [grid for grid in (0, 1) if not any(atom.grid == grid for role in roles for atom in role)]
-    for axis in range(2, len(roles)):
-        if x.dims[axis] == 1 and free:
-            roles[axis] = (Atom(1, free.pop(0), (0,)),)
-    return tuple(roles)
 
 
 def _resized(step: OnnxOperator, dims: Dims) -> Dims:
