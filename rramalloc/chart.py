@@ -102,10 +102,10 @@ class Key:
 class Axis:
     """A quantitative axis from `low` to `high`.
 
-    names: what stands at 0, 1, ... instead of numbers; whole: ticks stand at integers only; down: a vertical
-    axis begins at the top, as one of names does; shown, grid: whether its ticks and its lines are drawn.
-    Where not all names fit there are none; numbered: but the numbers of some, as tables have them.
-    beyond: pixels beyond `high`, for words at the ends of bars.
+    names: labels at 0, 1, ... instead of numbers, none if not all of them fit; numbered: numbers of some of
+    them then, as tables have them; integers: ticks at integers only; down: a vertical axis begins at the top,
+    as one of names does; shown, grid: whether its ticks and its lines are drawn; margin: pixels beyond `high`
+    for words at the ends of bars.
     """
 
     title: str
@@ -113,12 +113,12 @@ class Axis:
     high: float
     scale: Literal["linear", "log", "sqrt"] = "linear"
     names: tuple[str, ...] = ()
-    whole: bool = False
+    integers: bool = False
     shown: bool = True
     down: bool = False
     grid: bool = True
     numbered: bool = False
-    beyond: int = 0
+    margin: int = 0
 
     @classmethod
     def of_names(cls, names: Sequence[str], title: str = "", *, numbered: bool = False) -> Axis:
@@ -127,16 +127,14 @@ class Axis:
         return cls(title, -0.6, max(1, len(names)) - 0.4, names=shown, numbered=numbered)
 
     @classmethod
-    def around(cls, title: str, values: Sequence[float], *, whole: bool = False) -> Axis:
-        """Return an axis a little beyond the values, logarithmic if all are positive and their ratio is
-        large.
-        """
+    def around(cls, title: str, values: Sequence[float], *, integers: bool = False) -> Axis:
+        """Return an axis a little beyond the values, logarithmic if they are positive with a large ratio."""
         low = min(values)
         high = max(values)
         if 0 < _MANY * low < high:
-            return cls(title, low / 1.1, high * 1.1, "log", whole=whole)
+            return cls(title, low / 1.1, high * 1.1, "log", integers=integers)
         space = 0.04 * (high - low) or 1
-        return cls(title, low - space, high + space, whole=whole)
+        return cls(title, low - space, high + space, integers=integers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,9 +376,9 @@ class Chart:
             ends = {"domainMin": {"expr": f"{which}_low"}, "domainMax": {"expr": f"{which}_high"}}
         else:
             ends = {"domainMin": _drawable(axis.low), "domainMax": _drawable(axis.high)}
-        if axis.beyond:
+        if axis.margin:
             pixels = "width" if width is None else width
-            left = f"max({pixels} / 3, {pixels} - {axis.beyond})"
+            left = f"max({pixels} / 3, {pixels} - {axis.margin})"
             ends["domainMax"] = {"expr": f"{axis.low} + {axis.high - axis.low} * {pixels} / {left}"}
         scale = {"type": axis.scale, "nice": False, "zero": False, **ends}
         scale["reverse"] = which == "y" and (axis.down or bool(axis.names))
@@ -400,7 +398,7 @@ class Chart:
                 shown["labelLimit"] = self._name_pixels
         elif axis.scale == "log":
             shown["values"] = [tick for tick in _TICKS if tick <= axis.high]
-        elif axis.whole:
+        elif axis.integers:
             shown["tickMinStep"] = 1
         return {"type": "quantitative", "scale": scale, "axis": shown if axis.shown else None}
 

@@ -69,7 +69,7 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
 
     across = Axis.of_names([layer.name for layer in layers], "layer, in network order", numbered=True)
     least = 0.7 if scale == "log" else 0.0
-    copies = Axis("copies", least, most * 1.1, scale, whole=True)
+    copies = Axis("copies", least, most * 1.1, scale, integers=True)
     highest = max(1.0, *data["busy"], *data["held"])
     diamonds = {"type": "point", "filled": True, "size": 50, "opacity": 1}
     points = {"x": "place", "y": "held", "shape": {}}

@@ -53,14 +53,14 @@ class Timed:
         order = self.timing.graph.network_order
         starts = [self.timing.of_stage(stage) for stage in order]
         cycles = [int(self.timing.cycles[stage]) for stage in order]
-        pauses = np.concatenate([np.diff(begin) - own for begin, own in zip(starts, cycles, strict=True)])
+        pauses = np.concatenate([np.diff(begin) - ticks for begin, ticks in zip(starts, cycles, strict=True)])
         lengths = np.sort(pauses[pauses > 0])[::-1]
         room = max(0, most - len(starts))
         joined = int(lengths[room]) if len(lengths) > room else 0
         runs = [
             run
-            for stage, (begin, own) in enumerate(zip(starts, cycles, strict=True))
-            for run in _runs(stage, begin, own, joined)
+            for stage, (begin, ticks) in enumerate(zip(starts, cycles, strict=True))
+            for run in _runs(stage, begin, ticks, joined)
         ]
         return runs, joined
 

@@ -270,17 +270,17 @@ class _Pruner:
             for edge in incoming[stage]:
                 if edge.producer < earliest:
                     continue
-                composed = [through(own, other) for own in reached[stage] for other in edge.extents]
-                self._work -= sum(own.rows.size + own.columns.size + _STEP_WORK for own in composed)
+                composed = [through(extent, needed) for extent in reached[stage] for needed in edge.extents]
+                self._work -= sum(extent.rows.size + extent.columns.size + _STEP_WORK for extent in composed)
                 if edge.producer not in reached:
                     heapq.heappush(pending, -edge.producer)
                 reached[edge.producer] = union((*reached.get(edge.producer, ()), *composed))
         return reached
 
 
-def through(own: Extent, other: Extent) -> Extent:
-    """Return the composed extent: what a grid needs through pixels `own` of a stage, which need `other`."""
-    return Extent(*(_composed(first, then) for first, then in zip(own, other, strict=True)))
+def through(first: Extent, then: Extent) -> Extent:
+    """Return the composed extent: the pixels `then` that the pixels `first` of a stage between need."""
+    return Extent(*(_composed(*tables) for tables in zip(first, then, strict=True)))
 
 
 def _composed(first: PixelTable, then: PixelTable) -> PixelTable:

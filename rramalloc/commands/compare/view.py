@@ -165,7 +165,7 @@ def _panel(comparison: Comparison, rows: Sequence[Row], ratio: str, title: str) 
     layers.append(rule(max(row.ratio * (1 - row.gap) for row in rows), "x", key=_BOUND))
     names = Axis.of_names([row.method for row in rows])
     room = _LETTER * max(len(mark["words"]) for mark in marks)
-    across = Axis(ratio, 0, end, beyond=room + 10)
+    across = Axis(ratio, 0, end, margin=room + 10)
     return Panel(across, names, row_height(len(rows)), tuple(layers), title)
 
 

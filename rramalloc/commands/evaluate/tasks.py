@@ -124,8 +124,8 @@ class LayerTask(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _even(count: int, parts: int) -> tuple[Fraction, ...]:
-    each, more = divmod(count, parts)
-    return (Fraction(each + 1, count),) * more + (Fraction(each, count),) * (parts - more)
+    fewest, more = divmod(count, parts)
+    return (Fraction(fewest + 1, count),) * more + (Fraction(fewest, count),) * (parts - more)
 
 
 def tasks_of(

@@ -130,10 +130,10 @@ class WhatIfs:
             return None
         by_change = {what_if.change: what_if for what_if in found}
         sums = self._sums(self.own)
-        what_if = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
-        numbers = [(mode.kind, arrays) for mode, arrays in what_if]
+        pairs = zip(sums.timing.graph.modes, sums.taken.tolist(), strict=True)
+        numbers = [(mode.kind, arrays) for mode, arrays in pairs]
         used = {
-            kind.name: sum(arrays for own, arrays in numbers if own == place)
+            kind.name: sum(arrays for kind_number, arrays in numbers if kind_number == place)
             for place, kind in enumerate(self._kinds)
         }
         uses = list[KindUse]()
@@ -150,7 +150,7 @@ class WhatIfs:
             uses.append(
                 KindUse(kind=kind.name, used=used[kind.name], arrays=kind.arrays, words=words, **known)
             )
-        return tuple(sorted(uses, key=lambda own: -(own.saves or 0.0)))
+        return tuple(sorted(uses, key=lambda use: -(use.saves or 0.0)))
 
     def cheapest(self, factor: float, found: Sequence[WhatIf]) -> HardwareChange:
         """Return the single change of the hardware with which the objective is `factor` times as small, and
@@ -175,9 +175,9 @@ class WhatIfs:
                     more = _more_um2(self.now, result) or 0.0
                     solutions.append((more, times, texts_of({name: value})[0], result, "as it is"))
         solutions += [
-            (each.more_um2 or 0.0, _TIMES[0], each.change, each.searched, "searched again")
-            for each in found
-            if each.searched is not None and each.searched.value <= target and each.have is not None
+            (what_if.more_um2 or 0.0, _TIMES[0], what_if.change, what_if.searched, "searched again")
+            for what_if in found
+            if what_if.searched is not None and what_if.searched.value <= target and what_if.have is not None
         ]
         if not solutions:
             words = NOT_TRIED if self.stop.out_of_time else "no single change of the hardware does"

@@ -35,7 +35,7 @@ def convergence_chart(allocation: Allocation, *, detail: Detail = FIGURE) -> Cha
     highest = min(max(best), _HIGHEST * best[-1])
     space = 0.08 * (highest - min(bound)) + 1
     work = Axis("work [s of a reference core]", work_s[0], work_s[-1] * 1.15, "log")
-    time = Axis(f"time for one input [{unit}s]", max(0, min(bound) - space), highest + space, whole=True)
+    time = Axis(f"time for one input [{unit}s]", max(0, min(bound) - space), highest + space, integers=True)
     summary = (
         f"The best makespan ends at {steps(allocation.makespan, unit)}, "
         f"the lower bound at {steps(bound[-1], unit)}."

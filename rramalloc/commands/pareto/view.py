@@ -90,7 +90,7 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
     is_counted = front.against_unit in ("arrays", "steps", "ticks")
     named = "arrays" if front.against == "arrays" else f"{_QUANTITY[front.against]} [{front.against_unit}]"
-    across, up = Axis.around(named, ends, whole=is_counted), Axis.around(unit, values)
+    across, up = Axis.around(named, ends, integers=is_counted), Axis.around(unit, values)
     summary = (
         f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
         f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "

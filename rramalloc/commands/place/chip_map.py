@@ -98,8 +98,8 @@ def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
     marks, note = _arrays(drawing) if every else _bands(drawing, detail.marks)
     chips = len(drawing.corner)
     layers = (_frames(drawing), marks, *_numbers(drawing), *_chip_names(drawing))
-    down = Axis("tile row", -0.7, high - 0.3, whole=True, shown=chips == 1, grid=False, down=True)
-    across = Axis("tile column", -0.7, wide - 0.3, whole=True, shown=chips == 1, grid=False)
+    down = Axis("tile row", -0.7, high - 0.3, integers=True, shown=chips == 1, grid=False, down=True)
+    across = Axis("tile column", -0.7, wide - 0.3, integers=True, shown=chips == 1, grid=False)
     arrays, tiles = f"{len(placement.arrays):,} arrays", counted(len(placement.tiles), "tile")
     heading = (
         f"{label(placement.network.name)} on {label(placement.hardware.name)}: {arrays} in {tiles}, "

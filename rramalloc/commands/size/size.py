@@ -435,15 +435,15 @@ class _Search:
         """Return the result with the best chip."""
         cost, bound = best.most, min(self.bound, best.most)
         warnings = list[str]()
-        sizes = {each.hardware.sizes for each in self.candidates}
+        sizes = {candidate.hardware.sizes for candidate in self.candidates}
         if self.question.minimise == "arrays" and len(sizes) > 1:
             warnings.append(f"arrays of different sizes count alike: {', '.join(sorted(sizes)[:8])}")
         if self.question.stored == "one" and len(self.question.networks) > 1:
             warnings.append("the networks run in turn: writing their weights between them is not counted")
         chip = _chip_of(best, self.question.stored)
-        each = zip(self.question.networks, best.networks, self.cases, strict=True)
-        networks = tuple(_network_on(network, own, chip, case) for network, own, case in each)
-        notes = [note for own in networks for note in own.allocation.warnings]
+        solved = zip(self.question.networks, best.networks, self.cases, strict=True)
+        networks = tuple(_network_on(network, found, chip, case) for network, found, case in solved)
+        notes = [note for network in networks for note in network.allocation.warnings]
         return Sizing(
             rramalloc_version=__version__,
             minimise=self.question.minimise,

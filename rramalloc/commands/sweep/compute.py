@@ -17,7 +17,7 @@ from rramalloc.allocation.optimize import (
     utilisation_of_all,
 )
 from rramalloc.choices import ObjectiveName
-from rramalloc.commands.sweep.rows import Found, failure
+from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.commands.sweep.spec import SweepPoint, SweptCase
 from rramalloc.errors import WorkerError
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -36,7 +36,7 @@ _RESULTS = (
 )
 
 
-def compute_row(version: str, case: tuple[Any, ...], *asked: Any) -> Found:
+def compute_row(version: str, case: tuple[Any, ...], *asked: Any) -> ComputedColumns:
     """Compute a point from plain values: a Dask scheduler need not have the package. Raises WorkerError."""
     if version != __version__:
         words = f"a worker has rramalloc {__version__}, the driver has {version}"
@@ -44,9 +44,9 @@ def compute_row(version: str, case: tuple[Any, ...], *asked: Any) -> Found:
     return results_of(SweepPoint(SweptCase(*case), *asked))
 
 
-def results_of(point: SweepPoint) -> Found:
+def results_of(point: SweepPoint) -> ComputedColumns:
     """Return the columns of a row that a point is computed for; they depend on nothing but the point."""
-    found: Found = {}
+    found: ComputedColumns = {}
     objective = cast("ObjectiveName", point.objective)
     try:
         check_method(objective, point.method)

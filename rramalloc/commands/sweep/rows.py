@@ -22,7 +22,7 @@ from rramalloc.version import __version__
 if TYPE_CHECKING:
     import pandas as pd
 
-Found = dict[str, Any]
+ComputedColumns = dict[str, Any]
 """Columns of a row that are computed: the results, or the error."""
 _ERROR_LENGTH = 500  # letters of a row's error
 
@@ -134,7 +134,7 @@ def frame_of_rows(rows: Iterable[dict[str, Any]], spec: Spec) -> pd.DataFrame:
 _OF_TABLES = [name.split(".") for name in SPELLED.values() if "." in name]
 
 
-def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
+def row_of(point: SweepPoint, found: ComputedColumns) -> dict[str, Any]:
     """Return the row of a point: its values, and its results or error."""
     case, hardware = point.case, point.case.hardware
     inputs = {
@@ -155,7 +155,7 @@ def row_of(point: SweepPoint, found: Found) -> dict[str, Any]:
     return SweepRow(**inputs | found).to_dict()
 
 
-def failure(error: BaseException) -> Found:
+def failure(error: BaseException) -> ComputedColumns:
     """Return the columns of the row of a point that could not be computed."""
     lines = str(error).splitlines() or ["no reason given"]
     return {"error_kind": type(error).__name__, "error": lines[0][:_ERROR_LENGTH]}

@@ -135,7 +135,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
     places = [getattr(row, x) for row in there]
-    across = Axis.around(_named(x), places, whole=all(isinstance(place, int) for place in places))
+    across = Axis.around(_named(x), places, integers=all(isinstance(place, int) for place in places))
     up = Axis.around(_named(y), [getattr(row, y) for row in there])
     heading: tuple[str, ...] = (label(of, 80),) if of else ()
     if len(series) > _MOST_SERIES:

@@ -24,7 +24,7 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
-from rramalloc.commands.sweep.rows import Found, failure
+from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.compiled import compilation
 from rramalloc.errors import RramallocError, SpecError, WorkerError
 from rramalloc.files import Closing
@@ -75,7 +75,7 @@ class Workers(Closing):
         """Return the points that may be under way at a time. Raises WorkerError if the workers are lost."""
 
     @abstractmethod
-    def submit(self, point: Submitted) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[ComputedColumns]:
         """Return the future results of a point; they may raise `death`. Raises WorkerError."""
 
     def others(self, point: Submitted) -> str:
@@ -87,16 +87,16 @@ class Workers(Closing):
         return WorkerError(f"lost {self.name} ({_first_line(error)}); {_RESUME}")
 
 
-def compute(function: str, *arguments: Any) -> Found:
+def compute(function: str, *arguments: Any) -> ComputedColumns:
     """Call a function by its name in a worker: the driver loads none of the code of searches."""
-    found: Found = pkgutil.resolve_name(function)(*arguments)
+    found: ComputedColumns = pkgutil.resolve_name(function)(*arguments)
     return found
 
 
 T = TypeVar("T", bound=Submitted)
 
 
-def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tuple[T, Found]]]:
+def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tuple[T, ComputedColumns]]]:
     """Yield points with their results as they are finished, an empty list from time to time.
 
     Points under way when a worker dies are tried again one at a time, so that only one that kills its workers
@@ -105,7 +105,7 @@ def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tupl
     suspects: deque[T] = deque()
     alone: T | None = None
     deaths: Counter[T] = Counter()
-    flying: dict[Future[Found], T] = {}
+    flying: dict[Future[ComputedColumns], T] = {}
     while True:
         width = workers.width()
         if not flying:
@@ -116,7 +116,7 @@ def computed_points(points: Iterator[T], workers: Workers) -> Iterator[list[tupl
             flying[workers.submit(point)] = point
         if not flying:
             return
-        finished: list[tuple[T, Found]] = []
+        finished: list[tuple[T, ComputedColumns]] = []
         for future in wait(flying, _WAIT_S, FIRST_COMPLETED).done:
             point = flying.pop(future)
             try:
@@ -159,7 +159,7 @@ class LocalWorkers(Workers):
         """Return two for each process, so that none waits for the driver."""
         return 2 * self._jobs
 
-    def submit(self, point: Submitted) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[ComputedColumns]:
         """Make the next process that is free compute a point; dead processes are replaced first."""
         with _starting():
             try:
@@ -271,9 +271,9 @@ class ClusterWorkers(Workers):
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()
         return self._width
 
-    def submit(self, point: Submitted) -> Future[Found]:
+    def submit(self, point: Submitted) -> Future[ComputedColumns]:
         """Make the cluster compute a point."""
-        future: Future[Found] = self._executor.submit(operator.call, self._compute, *point.call)
+        future: Future[ComputedColumns] = self._executor.submit(operator.call, self._compute, *point.call)
         return future
 
     def others(self, point: Submitted) -> str:

@@ -116,7 +116,7 @@ def tuning_chart(tuning: Tuning, *, detail: Detail = FIGURE) -> Chart:
             Marks(dashes, data, {"x": "number", "y": "figure"}, Key(name.lower(), colour, "stroke"))
         )
     space = 0.05 * (highest - low) or 0.05 * low or 1.0
-    across = Axis.around("allocation, in the order of questions", [float(end) for end in ends], whole=True)
+    across = Axis.around("allocation, in the order of questions", [float(end) for end in ends], integers=True)
     panel = Panel(
         across, Axis("figure of the simulator", max(0.0, low - space), highest + space), 260, tuple(layers)
     )

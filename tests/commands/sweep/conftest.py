@@ -17,7 +17,7 @@ from commands.sweep.tiny import content, network
 
 import rramalloc
 from rramalloc.commands.sweep.compute import results_of
-from rramalloc.commands.sweep.rows import Found
+from rramalloc.commands.sweep.rows import ComputedColumns
 from rramalloc.commands.sweep.spec import SweepPoint
 from rramalloc.commands.sweep.workers import Workers
 
@@ -50,8 +50,8 @@ class InThisProcess(Workers):
     def width(self) -> int:
         return 1
 
-    def submit(self, point: SweepPoint) -> Future[Found]:
-        future: Future[Found] = Future()
+    def submit(self, point: SweepPoint) -> Future[ComputedColumns]:
+        future: Future[ComputedColumns] = Future()
         future.set_result(results_of(point))
         return future
 
