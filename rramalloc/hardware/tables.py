@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field, model_val
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, WEIGHT_OPERATORS, Stage, TimedNode
-from rramalloc.records import Record, as_tuple, brief, fault, from_list
+from rramalloc.records import Record, as_tuple, brief, fault, from_list, is_whole
 from rramalloc.result import ResultRecord
 
 PARTS_OF_ENERGY = {
@@ -56,16 +56,11 @@ def mesh_of(number: int) -> tuple[int, int]:
     return rows, number // rows
 
 
-def _as_mesh(value: object) -> object:
-    """Return the mesh of a number of tiles, and a list as a tuple."""
-    is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_MESH
-    return mesh_of(value) if is_number else as_tuple(value)  # type: ignore[arg-type]
-
-
 MeshSize = Annotated[
     tuple[LineCount, LineCount],
     BeforeValidator(
-        _as_mesh, json_schema_input_type=list[LineCount] | Annotated[int, Field(ge=1, le=MAX_MESH)]
+        lambda value: mesh_of(value) if is_whole(value, 1, MAX_MESH) else as_tuple(value),
+        json_schema_input_type=list[LineCount] | Annotated[int, Field(ge=1, le=MAX_MESH)],
     ),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]

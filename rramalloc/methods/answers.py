@@ -31,13 +31,19 @@ def _accepted(found: object, problem: Problem, *, repaired: bool) -> Answer:
     if not isinstance(found, Answer) or not isinstance(found.choice, Choice):
         got = type(found.choice if isinstance(found, Answer) else found).__name__
         raise TypeError(f"it returned a {got}, needed is Answer(problem.choice(copies), 1, 'in words why')")
-    _check_claims(found)
+    bound = found.lower_bound
+    if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
+        raise TypeError(f"its lower_bound must be a whole number of steps, got {brief(bound)}")
+    if not isinstance(found.proof, str):
+        raise TypeError(f"its proof must be a text, got {brief(found.proof)}")
+    if found.stopped is not None and not isinstance(found.stopped, Stopped):
+        raise TypeError(f"its stopped must be a Stopped or None, got {brief(found.stopped)}")
     modes = _modes(found.choice.modes, problem)
     copies = _copies(found.choice.copies, modes, problem)
     if not repaired and not problem.holds(copies, modes):
         used = problem.arrays(copies, modes)
         raise ValueError(f"it takes {used} arrays, the budget is {problem.budget}")
-    return replace(found, choice=problem.choice(copies, modes), lower_bound=int(found.lower_bound))
+    return replace(found, choice=problem.choice(copies, modes), lower_bound=int(bound))
 
 
 def _modes(given: object, problem: Problem) -> ModeOfEach:
@@ -75,14 +81,3 @@ def _copies(given: object, modes: ModeOfEach, problem: Problem) -> Ints:
         if not 1 <= number <= most:
             raise ValueError(f"it gives {number:g} copies of {name[:60]!r}, 1 to {most} are possible")
     return np.array([int(number) for number in numbers], dtype=np.int64)
-
-
-def _check_claims(found: Answer) -> None:
-    """Raise unless bound, proof and what stopped it are of their types."""
-    bound = found.lower_bound
-    if isinstance(bound, bool) or not isinstance(bound, int | np.integer):
-        raise TypeError(f"its lower_bound must be a whole number of steps, got {brief(bound)}")
-    if not isinstance(found.proof, str):
-        raise TypeError(f"its proof must be a text, got {brief(found.proof)}")
-    if found.stopped is not None and not isinstance(found.stopped, Stopped):
-        raise TypeError(f"its stopped must be a Stopped or None, got {brief(found.stopped)}")

@@ -176,10 +176,8 @@ class Table:
             column.shown([row[place] for row in rows], grouped=grouped)
             for place, column in enumerate(self.columns)
         ]
-        words = [words_of_column for _, words_of_column in columns]
-        return [heading for heading, _ in columns], [
-            [words_of_column[n] for words_of_column in words] for n in range(len(rows))
-        ]
+        lines = [[texts[number] for _, texts in columns] for number in range(len(rows))]
+        return [heading for heading, _ in columns], lines
 
     def is_text(self, rows: Rows) -> list[bool]:
         """Return for each column whether it has words, which begin on the left, and no numbers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
-from typing import NamedTuple
+from operator import itemgetter
 
 from rramalloc.chart import (
     BLUE,
@@ -27,15 +27,6 @@ from rramalloc.units import counted, number_of, rounded, share
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
 _HIGHEST = 3.0  # figures above this multiple of the best are beyond the axis: the worst say little
-
-
-class _Choice(NamedTuple):
-    """An allocation beside the tuned one. ratio: of the tuned figure to its own."""
-
-    allocation: str
-    figure: float
-    arrays: int
-    ratio: float | None
 
 
 def tuning_view(tuning: Tuning) -> View:
@@ -140,11 +131,16 @@ def _choices(tuning: Tuning) -> Table:
     if tuning.before is not None:
         rows.append((f"{first.origin}, before tuning", tuning.before, first.arrays))
     rows.append(("tuned", tuning.figure, tuning.allocation.arrays.used))
-    choices = [
-        _Choice(name, figure, arrays, tuning.figure / figure if figure else None)
-        for name, figure, arrays in rows
-    ]
-    return table("Choices", choices, "allocation, figure, arrays, tuned / this=ratio", shown=0)
+    return table(
+        "Choices",
+        rows,
+        "allocation, figure, arrays, tuned / this=ratio",
+        shown=0,
+        allocation=itemgetter(0),
+        figure=itemgetter(1),
+        arrays=itemgetter(2),
+        ratio=lambda row: tuning.figure / row[1] if row[1] else None,
+    )
 
 
 def _copies(tuning: Tuning) -> Table:

@@ -476,7 +476,12 @@ def _results(step: OnnxOperator, declared: Mapping[str, Dims]) -> Sequence[Value
             "ORT_ENABLE_EXTENDED"
         )
     if is_known and step.op in ("Shape", "Size") and step.need(0).dims is not None:
-        return [_measure(step)]
+        dims = step.dims(0)
+        array = np.array(np.prod(dims, dtype=np.float64)).astype(np.int64)
+        if step.op == "Shape":
+            start, end = step.integer("start", 0), step.integer("end", len(dims))
+            array = np.array(dims[slice(start, end)], dtype=np.int64)
+        return [Constant(dims=array.shape, array=array)]
     if handler is not None and "Sequence" in step.op:
         return handler(step)
     if any(isinstance(value, Parts) for value in step.values):
@@ -531,15 +536,6 @@ def _precompute(step: OnnxOperator, out: Dims | None) -> None:
         inner = first.dims[-1] if first is not None and first.dims and step.op == "MatMul" else None
         macs = math.prod(out) * inner if out is not None and inner is not None else None
         step.builder.precompute(step.name, step.label, math.prod(second.dims), macs)
-
-
-def _measure(step: OnnxOperator) -> Constant:
-    dims = step.dims(0)
-    if step.op == "Size":
-        return Constant(dims=(), array=np.array(np.prod(dims, dtype=np.float64)).astype(np.int64))
-    start, end = step.integer("start", 0), step.integer("end", len(dims))
-    array = np.array(dims[slice(start, end)], dtype=np.int64)
-    return Constant(dims=array.shape, array=array)
 
 
 def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
