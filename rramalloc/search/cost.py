@@ -35,6 +35,8 @@ PLACE_ROW = 2e4 * _NS  # a row of the program over places, in Python, in a round
 PLACE_PIVOT = 3e4 * _NS  # a pivot of the program over places
 PLACE_PIVOT_ROW = 25.0 * _NS  # a row of it in a pivot, beyond that
 PLACE_LEG = 2.0 * _NS  # a candidate priced on a leg between two places
+FLOW_LOOK = 5.0 * _NS  # a candidate at a place, priced by a flow
+FLOW_PLACE = 200.0 * _NS  # a place that a flow passes
 PLACE_PAIR = 30.0 * _NS  # a pair of candidates of two stages, for a pair row
 PLACE_PIXEL = 10.0 * _NS  # a pixel and a candidate in use, in a search for longest paths
 

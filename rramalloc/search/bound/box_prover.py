@@ -19,6 +19,7 @@ from rramalloc.search.bound.diagram import Diagram
 from rramalloc.search.bound.places import Places
 from rramalloc.search.bound.relaxation import Relaxation
 from rramalloc.search.bound.turns import ProofTurn
+from rramalloc.search.kernels.refute import OpenBoxes
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Copies
@@ -27,6 +28,7 @@ _TIGHTEN_ROUNDS = 6  # rounds of propagation and relaxation of a target at most
 _TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is the last one
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
+_ROOM = 2**20  # nodes for whose open boxes there is room: more than any work allowed looks at
 _UNRELAXED_SHARE = 0.01
 """Part of the work left that branch and bound takes before the first relaxation: little if it is scarce."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
@@ -69,6 +71,7 @@ class Tightener:
 
     bounder: Bounder
     _boxes: dict[int, Box] = field(default_factory=dict)
+    _tightened: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.relaxation = Relaxation(self.bounder.problem)
@@ -77,7 +80,7 @@ class Tightener:
 
     def affordable(self, target: int, left_s: float) -> bool:
         """Return True if a target has not been tightened yet and the work left allows it."""
-        return target not in self._boxes and self.round_s <= _SHARE * left_s
+        return target not in self._tightened and self.round_s <= _SHARE * left_s
 
     def tighten(self, target: int, stop: Work) -> Tight:
         """Shrink the box of a target to a fixed point; leave it if the time is up before that is known."""
@@ -91,6 +94,7 @@ class Tightener:
 
     def _tighten(self, target: int, stop: Work) -> Tight:
         stop.charge(self.bounder.sweep_seconds)
+        self._tightened.add(target)
         box, near = self.box(target), -1
         bound, copies, rounds = 1, None, 0
         for rounds in range(1, _TIGHTEN_ROUNDS + 1):
@@ -215,6 +219,8 @@ class BoxProver:
     _resisted: bool = False
     """Whether a target resisted branch and bound: small networks are proven without a linear program."""
     _found: list[Choice] = field(default_factory=list)
+    _open: tuple[int, OpenBoxes] | None = None
+    """The target that stayed undecided last, and its open boxes."""
 
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
@@ -310,12 +316,22 @@ class BoxProver:
         return self.problem.choice(copies)
 
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
-        """Prove a target infeasible or find an allocation that meets it, by branch and bound."""
+        """Prove a target infeasible or find an allocation that meets it, by branch and bound.
+
+        The last target that stayed undecided is gone on with, in what has been proven of it since.
+        """
         effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
-        outcome, nodes, found = self.bounder.decide(target, effort, stop, self._tightener.box(target))
+        box = self._tightener.box(target)
+        if self._open is None or self._open[0] != target:
+            self._open = target, self.bounder.open_boxes(box, _ROOM)
+        boxes = self._open[1]
+        boxes.restrict(*box)
+        outcome, nodes, found = self.bounder.decide(target, effort, stop, boxes)
         self._nodes += nodes
         if outcome is Outcome.FOUND:
             self._found.append(self._timed(found))
+        if outcome is not Outcome.UNDECIDED:
+            self._open = None
         return outcome
 
     def _tighten(self, bound: int, target: int, end_s: float, stop: Work) -> int:

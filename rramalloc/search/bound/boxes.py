@@ -161,7 +161,7 @@ class Bounder:
     def _propagated(self, target: int, box: Box, intervals: int, near: int = -1) -> PropagatedBox | None:
         low, high = box[0].copy(), box[1].copy()
         times = Times.of(self._stages, self._tables.total)
-        boxes = self._boxes(low, high, near, 0)
+        boxes = self.open_boxes((low, high), 0, near)
         outcome, _, price = self._ask(target, boxes, 0, low, times, intervals, (low, high))
         if outcome == NO_ALLOCATION:
             return None
@@ -268,18 +268,19 @@ class Bounder:
         return target <= refuted
 
     def decide(
-        self, target: int, most_nodes: int, stop: Work, box: Box | None = None
+        self, target: int, most_nodes: int, stop: Work, boxes: OpenBoxes | None = None
     ) -> tuple[Outcome, int, Copies]:
         """Search for an allocation that meets the target: outcome, nodes used, the allocation if found.
 
-        stop: is charged for the nodes and a sweep, and ends it undecided; box: known to hold every such
-        allocation, None for the widest.
+        stop: is charged for the nodes and a sweep, and ends it undecided; boxes: that hold every such
+        allocation, None for the widest. They are written over with those that stay open.
         """
-        low, high = self.widest if box is None else box
-        found, most_nodes = np.ones(len(low), dtype=np.int64), max(1, most_nodes)
+        most_nodes = max(1, most_nodes)
+        found = np.ones(self._stages, dtype=np.int64)
         times = Times.of(self._stages, self._tables.total)
         # Depth first: the lower halves are looked at first, since they leave most of the budget.
-        boxes = self._boxes(low, high, -1, most_nodes)
+        if boxes is None:
+            boxes = self.open_boxes(self.widest, most_nodes)
         per_look, nodes, outcome = max(1, int(_SECONDS_PER_LOOK / self.node_seconds)), 0, UNDECIDED
         while outcome == UNDECIDED and nodes < most_nodes and not stop.out_of_time:
             some = min(per_look, most_nodes - nodes)
@@ -290,9 +291,9 @@ class Bounder:
         stop.charge(nodes * self.node_seconds + self.sweep_seconds)
         return Outcome(outcome), int(nodes), found
 
-    def _boxes(self, low: Copies, high: Copies, near: int, most_nodes: int) -> OpenBoxes:
-        """Return a box to begin with. near: as of `propagated`."""
-        return OpenBoxes.of(self.problem.graph.windows, low, high, near, most_nodes)
+    def open_boxes(self, box: Box, most_nodes: int, near: int = -1) -> OpenBoxes:
+        """Return a box to begin with, and room for so many nodes. near: as of `propagated`."""
+        return OpenBoxes.of(self.problem.graph.windows, *box, near, most_nodes)
 
     def _ask(
         self,

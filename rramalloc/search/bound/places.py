@@ -32,6 +32,7 @@ from rramalloc.search.kernels.places import (
 )
 from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Axis
 from rramalloc.search.work import Work
 
 _MOST_CANDIDATES = 2**19  # candidates of all stages up to which every number of copies is one of its own
@@ -43,8 +44,8 @@ must be work left: a program that rises from less takes more of them."""
 _NEW_CANDIDATES = 4  # of a stage that join after a solution
 _MOST_TRACES = 100  # paths that are traced back after a solution
 _UNIT_BITS = 16  # bits of a target counted in units
-_LIMIT = 100.0  # every limit in the program: of the size of shares and times, whatever it counts
-_MARGIN = 1e-9  # of the sum of all terms of a bound, taken off for their rounding
+LIMIT = 100.0  # every limit in the program: of the size of shares and times, whatever it counts
+MARGIN = 1e-9  # of the sum of all terms of a bound, taken off for their rounding
 _SMOOTHING = 0.5  # weight of the newest shares in the mean whose longest paths are sought
 _MEMORY = 2  # successive solutions in which a row that is slack stays
 _MOST_PIVOTS = 50_000  # pivots of one solution: any multipliers prove a bound, so ending early is valid
@@ -204,7 +205,9 @@ class Places:
         stages = self.menu.stages
         most = max(_FEWEST_CANDIDATES, _MOST_CANDIDATES // len(stages))
         limits = [self.problem.budget, *(axis.limit for axis in self.menu.axes)]
-        self._stages = [self._stage(each, most, limits) for each in stages]
+        self._stages = [
+            _Stage(*stage_candidates(each, self.menu.axes, limits, most, self._unit)) for each in stages
+        ]
         self._is_raster = np.array([bool((own.candidates.tall == 1).all()) for own in self._stages])
         pixels = self._edges.height * self._edges.width
         self._begin = np.concatenate(([0], np.cumsum(pixels))).astype(np.int64)
@@ -221,30 +224,6 @@ class Places:
         self._hops: dict[_Row, _Hop] = {}
         self.has_pairs, self._pairs = False, 0
         self._begin_program()
-
-    def _stage(self, each: StageModes, most: int, limits: Sequence[int]) -> _Stage:
-        """Return the candidates of a stage: each number of copies, or two ranges of those that are alike."""
-        count = each.high - each.low + 1
-        if count.sum() <= most:
-            entry = np.repeat(np.arange(len(each)), count)
-            low = each.low[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
-            high = low
-        else:
-            several = np.flatnonzero(count > 1)
-            entry = np.concatenate((np.arange(len(each)), several))
-            low = np.concatenate((each.low, each.low[several] + 1))
-            high = np.concatenate((each.low, each.high[several]))
-        row = each.row[entry]
-        table = each.table.take(row)
-        period = each.clock.of_each(row, low) / self._unit
-        columns = {name: getattr(table, name) for name in ("tall", "wide", "top", "left", "columns", "total")}
-        cost = table.arrays(low)
-        taken = [
-            cost,
-            *(axis.amounts(table.kind, cost // table.weight, table.sensitivity) for axis in self.menu.axes),
-        ]
-        scaled = [own * (_LIMIT / max(limit, 1)) for own, limit in zip(taken, limits, strict=True)]
-        return _Stage(entry, Candidates(**columns, low=low, high=high, period=period), np.stack(scaled))
 
     def _begin_program(self) -> None:
         """Begin with a few candidates of the staircase, places at the ends of some rows, and their rows."""
@@ -384,8 +363,8 @@ class Places:
         self._history.append((self._spent_s, self.bound))
         return added > 0
 
-    def pays(self, left_s: float) -> bool:
-        """Return True if the last rounds closed some of the gap, and more of them may reach the next tick.
+    def pays(self, known: float, left_s: float) -> bool:
+        """Return True if the last rounds closed some of the gap, and more of them may rise above `known`.
 
         left_s: of work.
         """
@@ -394,9 +373,13 @@ class Places:
             return True
         before_s, before = self._history[-1 - rounds]
         raised = self.bound - before
-        reached = self.bound + raised * left_s / max(self._spent_s - before_s, 1e-9)
+        newest = self.bound - self._history[-1 - rounds // 2][1]
+        expected = raised * left_s / max(self._spent_s - before_s, 1e-9)
+        # Rounds raise the bound less and less: at best as a geometric series.
+        if newest < raised / 2:
+            expected = min(expected, newest**2 / (raised - 2 * newest))
         closes = raised >= _WORTHWHILE * (self.target + 1 - self.bound)
-        return closes and reached > math.floor(self.bound) + 1
+        return closes and self.bound + expected > known
 
     def begin_pairs(self) -> None:
         """Seek pair rows, too, from the next round on."""
@@ -415,8 +398,8 @@ class Places:
         target = self.target / self._unit
         prices = np.maximum(-solver.multipliers[len(self._stages) : solver.first_row], 0.0)
         terms = float(flow @ legs.lag)
-        value = terms - _LIMIT * float(prices.sum())
-        terms += _LIMIT * float(prices.sum())
+        value = terms - LIMIT * float(prices.sum())
+        terms += LIMIT * float(prices.sum())
         # What flows into a place but not out of it costs at most its time, which is at most the target.
         inflow = np.bincount(legs.late, flow, solver.columns)
         inflow -= np.bincount(np.maximum(legs.early, 0), np.where(legs.early >= 0, flow, 0.0), solver.columns)
@@ -447,7 +430,7 @@ class Places:
             priced.append(each)
             looks += (len(walks) + 2) * len(each)
         stop.charge(cost.PLACE_LEG * looks)
-        value -= _MARGIN * (terms + target)
+        value -= MARGIN * (terms + target)
         self.value = value
         self.bound = max(self.bound, value * self._unit)
         return priced
@@ -601,6 +584,32 @@ class Places:
         return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
 
 
+def stage_candidates(
+    each: StageModes, axes: Sequence[Axis], limits: Sequence[int], most: int, unit: float
+) -> tuple[Ints, Candidates, Floats]:
+    """Return entry, candidates of a stage, and what each takes of every limit: each number of copies.
+
+    Where these are more than `most`, many copies that are alike are one.
+    """
+    count = each.high - each.low + 1
+    if count.sum() > most:
+        count = np.where(each.low < _FEWEST_CANDIDATES // 2, count, 1)
+    entry = np.repeat(np.arange(len(each)), count)
+    low = each.low[entry] + np.arange(len(entry)) - np.repeat(np.cumsum(count) - count, count)
+    high = np.where((count == 1)[entry], each.high[entry], low)
+    row = each.row[entry]
+    table = each.table.take(row)
+    period = each.clock.of_each(row, low) / unit
+    columns = {name: getattr(table, name) for name in ("tall", "wide", "top", "left", "columns", "total")}
+    cost = table.arrays(low)
+    taken = [
+        cost,
+        *(axis.amounts(table.kind, cost // table.weight, table.sensitivity) for axis in axes),
+    ]
+    scaled = [own * (LIMIT / max(limit, 1)) for own, limit in zip(taken, limits, strict=True)]
+    return entry, Candidates(**columns, low=low, high=high, period=period), np.stack(scaled)
+
+
 def _pivot_s(rows: int) -> float:
     """Return the seconds of a pivot, counted."""
     return cost.PLACE_PIVOT + cost.PLACE_PIVOT_ROW * rows
@@ -634,7 +643,7 @@ class _Solver:
             self._highs.setOptionValue(option, setting)
         self.columns, self.first_row = 0, stages + limits
         for row in range(self.first_row):
-            least, most = (1.0, 1.0) if row < stages else (-self._infinite, _LIMIT)
+            least, most = (1.0, 1.0) if row < stages else (-self._infinite, LIMIT)
             self._highs.addRow(least, most, 0, np.zeros(0, dtype=np.int32), np.zeros(0))
         self.add_column(1.0)
 

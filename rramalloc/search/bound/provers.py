@@ -12,6 +12,7 @@ from typing import Protocol
 
 from rramalloc.search.bound.box_prover import BoxProver
 from rramalloc.search.bound.boxes import Bounder, bounder_of
+from rramalloc.search.bound.flows import run_flows
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.bound.places import Places
@@ -20,6 +21,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
+_SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
 _SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
 _LEAST_LEFT_S = 2.0
 """Counted work that is left where the program begins: with less, branch and bound alone proves more."""
@@ -83,34 +85,52 @@ class PlacesProver:
         """Raise the bound, as `LowerSide.run`."""
         if self.branching.begins_with_program and not self._has_begun:
             self._has_begun = True
-            if left_s >= _LEAST_LEFT_S:
-                self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
+            return self._begin(bound, makespan, left_s, stop)
         program, begun_s = self._program, stop.spent_s
-        has_paces = math.isfinite(self._program_pace)
-        # What is below another bound so far does not take all of the work.
-        is_due = self._branching_s + self._turn_s < _SHARE_BEHIND * self._program_s
-        if program is None or (
-            self._branching_pace > self._program_pace if has_paces else self._is_behind and is_due
-        ):
+        if program is None or self._is_branching_due:
             turn = self.branching.run(bound, makespan, seconds, left_s, stop)
-            least = min(self._branching_pace, self._program_pace) / 2
-            self._turn_s = stop.spent_s - begun_s
-            self._branching_s += self._turn_s if self._has_begun else 0.0
-            if has_paces:
-                self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S) or least
+            if self._has_begun:
+                self._turn_s = stop.spent_s - begun_s
+                self._branching_s += self._turn_s
+                self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S)
             return turn
         known = max(float(bound), program.bound)
         with suppress(OutOfTime):
             bound = self._raise(program, bound, makespan, seconds, left_s, stop)
-        self._program_s += stop.spent_s - begun_s
-        raised = max(program.bound - known, 0.0)
-        pace = raised / max(stop.spent_s - begun_s, _LEAST_TURN_S)
+        took_s = stop.spent_s - begun_s
+        self._program_s += took_s
+        pace = max(program.bound - known, 0.0) / max(took_s, _LEAST_TURN_S)
         if math.isfinite(self._program_pace):
             self._program_pace = pace
-        elif program.has_pairs and not program.pays(left_s - stop.spent_s + begun_s):
+            if pace == 0.0:
+                self._program = None  # it stands still: branch and bound alone goes on
+        elif program.has_pairs and not program.pays(bound, left_s - took_s):
             self._program_pace, self._branching_pace = pace, math.inf
         self._is_behind = program.bound <= bound - 1
         return ProofTurn(bound, ())
+
+    def _begin(self, bound: int, makespan: int, left_s: float, stop: Work) -> ProofTurn:
+        """Raise the bound by flows, and begin the program if there is work for it."""
+        turn, begun_s = ProofTurn(bound, ()), stop.spent_s
+        with suppress(OutOfTime):
+            if not self.menu.axes:
+                most_s = _SHARE_OF_FLOWS * left_s
+                turn = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
+        left_s -= stop.spent_s - begun_s
+        if turn.bound < makespan and left_s >= _LEAST_LEFT_S:
+            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
+        return turn
+
+    @property
+    def _is_branching_due(self) -> bool:
+        """Whether the next turn is that of branch and bound.
+
+        While the program pays, only if it is behind another bound; then if it raised the bound faster.
+        """
+        if math.isinf(self._program_pace):
+            due_s = _SHARE_BEHIND * self._program_s
+            return self._is_behind and self._branching_s + self._turn_s < due_s
+        return self._branching_pace > self._program_pace
 
     def _raise(
         self, program: Places, bound: int, makespan: int, seconds: float, left_s: float, stop: Work
@@ -120,12 +140,15 @@ class PlacesProver:
         while bound < makespan and more and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
             more = program.round(makespan - 1, left_s - spent, stop)
             bound = max(bound, min(math.ceil(program.bound), makespan))
-            if program.has_pairs or (more and program.pays(left_s - stop.spent_s + begun_s)):
+            if program.has_pairs or (more and program.pays(bound, left_s - stop.spent_s + begun_s)):
                 continue
             if not program.fix():
                 return makespan
+            # Further behind than what is left to be proven: pair rows do not make up for that.
+            more = bound - program.bound <= makespan - bound
+            if not more:
+                break
             program.begin_pairs()
-            more = True
         if bound < makespan and program.has_pairs:
             if not program.fix():
                 return makespan

@@ -54,7 +54,8 @@ class LongestPaths(NamedTuple):
 
 
 @compiled_part
-def _block(candidates: Any, m: int, y: int, x: int) -> int:
+def block_of(candidates: Any, m: int, y: int, x: int) -> int:
+    """Return the number of the block of a candidate that holds a pixel."""
     row = (y + candidates.top[m]) // candidates.tall[m]
     return row * candidates.columns[m] + (x + candidates.left[m]) // candidates.wide[m]
 
@@ -63,7 +64,7 @@ def _block(candidates: Any, m: int, y: int, x: int) -> int:
 def batches_of_pixel(candidates: Any, y: int, x: int, earliest: Any, latest: Any) -> None:
     """Write the number of the batch that holds a pixel with the most and with the fewest copies; int32."""
     for m in range(len(candidates.low)):
-        block = _block(candidates, m, y, x)
+        block = block_of(candidates, m, y, x)
         earliest[m], latest[m] = block // candidates.high[m], block // candidates.low[m]
 
 
@@ -103,7 +104,7 @@ def _batches(mixture: Any, weight: Any, first: int, last: int, y: int, x: int) -
     """Return the mean time of the batches before that of a pixel."""
     time = 0.0
     for s in range(first, last):
-        time += weight[s] * mixture.period[s] * (_block(mixture, s, y, x) // mixture.low[s])
+        time += weight[s] * mixture.period[s] * (block_of(mixture, s, y, x) // mixture.low[s])
     return time
 
 
@@ -145,7 +146,7 @@ def longest_paths(
 @compiled_part
 def _last_block(candidates: Any, m: int, y: int, x: int) -> int:
     """Return the least number of the last block of the batch that holds a pixel."""
-    low, block = candidates.low[m], _block(candidates, m, y, x)
+    low, block = candidates.low[m], block_of(candidates, m, y, x)
     last = (block // low + 1) * low - 1 if low == candidates.high[m] else max(block, low - 1)
     return min(last, candidates.total[m] - 1)
 
@@ -171,10 +172,10 @@ def pair_waits(
         above = edges.table[rows + r * own.tall[m] - own.top[m] - 1] if r > 0 else -1
         end = edges.table[columns + right]
         for k in range(len(others.low)):
-            batch = _block(others, k, row, column) // others.high[k] if row >= 0 and column >= 0 else -1
+            batch = block_of(others, k, row, column) // others.high[k] if row >= 0 and column >= 0 else -1
             if above >= 0 and end >= 0:
-                batch = max(batch, _block(others, k, above, end) // others.high[k])
-            since = _block(others, k, needed[0], needed[1]) // others.low[k]
+                batch = max(batch, block_of(others, k, above, end) // others.high[k])
+            since = block_of(others, k, needed[0], needed[1]) // others.low[k]
             waits[m, k] = others.period[k] * max(batch - since, 0)
 
 

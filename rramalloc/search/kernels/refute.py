@@ -64,6 +64,16 @@ class OpenBoxes(NamedTuple):
         boxes.stack[0] = low, high
         return boxes
 
+    def restrict(self, low: Ints, high: Ints) -> None:
+        """Cut the open boxes to what they share with another box, and drop those that share nothing."""
+        own = self.stack[: self.at[0]]
+        np.maximum(own[:, 0], low, out=own[:, 0])
+        np.minimum(own[:, 1], high, out=own[:, 1])
+        kept = (own[:, 0] <= own[:, 1]).all(axis=1)
+        self.at[0] = kept.sum()
+        self.stack[: self.at[0]] = own[kept]
+        self.near[: self.at[0]] = self.near[: len(kept)][kept]
+
 
 @compiled_inline
 def _most_at_stake(demand: Any, low: Any, high: Any) -> int:

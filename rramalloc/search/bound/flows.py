@@ -1,0 +1,183 @@
+"""A bound from path flows alone: of all networks the first, of the largest ones the best that work allows.
+
+For given shares of candidates the longest path is one pass, for a given flow along paths every stage
+chooses its candidate alone. Both sides answer each other's sums of all rounds so far, by exponential weights;
+the mean flow is a set of multipliers of the program over places, so its value is a bound after every round.
+
+Source: docs/sources/bound.md; optimistic exponential weights (Rakhlin, Sridharan, 2013).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from rramalloc.ndarrays import Bools, Floats
+from rramalloc.search import cost
+from rramalloc.search.bound.places import LIMIT, MARGIN, stage_candidates
+from rramalloc.search.bound.turns import ProofTurn
+from rramalloc.search.kernels.flows import (
+    Flow,
+    FlowPlaces,
+    Lengths,
+    flow_of,
+    least_price,
+    lengths_of,
+    price_flow,
+    shares_of,
+)
+from rramalloc.search.kernels.places import Candidates
+from rramalloc.search.menu import Menu
+from rramalloc.search.problem import Problem
+from rramalloc.search.work import Work
+from rramalloc.timing.simulate import Copies
+
+_FIRST_ROUNDS = 15  # rounds between the first bound and the second; each next one follows twice as many
+_UNIT = 0.5  # of what a path takes in a stage on average: by a unit more, a weight falls to 1 / e
+_FIRST_SCALE = 0.05  # of lengths, by whose exponentials the first shares go
+_BISECTIONS = 30  # of the price of arrays, for a bound
+_WORTHWHILE = 0.03  # of the gap, that twice as many rounds must close
+
+
+@dataclass(eq=False)
+class Flows:
+    """The two sides of one problem without limits beside arrays.
+
+    makespan: of some allocation; bound: every allocation takes at least so many ticks; rounds: so far.
+    """
+
+    problem: Problem
+    menu: Menu
+    makespan: int
+    bound: float = 0.0
+    rounds: int = 0
+
+    def __post_init__(self) -> None:
+        self._unit = _UNIT * max(1.0, self.makespan / len(self.menu.stages))
+        limits = [self.problem.budget]
+        own = [stage_candidates(each, (), limits, 0, self._unit) for each in self.menu.stages]
+        self._begin = np.cumsum([0, *(len(entry) for entry, _, _ in own)])
+        parts = [candidates for _, candidates, _ in own]
+        is_raster = np.array([bool((candidates.tall == 1).all()) for candidates in parts])
+        self._places = _row_ends(self.problem, is_raster, self._unit)
+        self._candidates = Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        self._taken = np.concatenate([taken[0] for _, _, taken in own])
+        count, stages = len(self._places.row), len(own)
+        looks = float((np.diff(self._begin) * np.diff(self._places.first)).sum())
+        self.round_s = cost.FLOW_LOOK * looks + cost.FLOW_PLACE * count
+        self._sums, self._newest = (Lengths(np.zeros(count), np.zeros(stages)) for _ in range(2))
+        self._mean, self._flow = (Flow(np.zeros(count), np.zeros(count)) for _ in range(2))
+        self._lags, self._weight, self._price = 0.0, 0.0, 0.0
+        self._priced, self._total, self._share = np.zeros((3, len(self._taken)))
+        self._time, self._enter = np.empty((2, count))
+        batches = -(-self._candidates.total // self._candidates.high)
+        self._answer(_FIRST_SCALE * batches * self._candidates.period)
+
+    def run(self, rounds: int, stop: Work) -> None:
+        """Let both sides answer each other so many times, and bound by the mean flow. Raises OutOfTime."""
+        for _ in range(rounds):
+            stop.check()
+            self._round()
+        stop.charge(rounds * self.round_s)
+        self._bound()
+
+    @property
+    def copies(self) -> Copies:
+        """Mean copies of the newest shares, rounded down: of one block in every stage, a start."""
+        mean = np.add.reduceat(self._share * self._candidates.low, self._begin[:-1])
+        return np.floor(mean + 1e-9).astype(np.int64)
+
+    def _round(self) -> None:
+        self.rounds += 1
+        for total, newest in zip(self._sums, self._newest, strict=True):
+            total += newest
+        lags = flow_of(self._places, self._sums, float(self.rounds), self._time, self._enter, self._flow)
+        price_flow(self._places, self._candidates, self._begin, self._flow, self._priced)
+        for mean, newest in zip(self._mean, self._flow, strict=True):
+            mean += self.rounds * newest
+        self._lags += self.rounds * lags
+        self._weight += self.rounds
+        self._total += self._priced
+        # The newest prices count twice: they stand for those of the next round.
+        self._answer(self._total + self._priced)
+
+    def _answer(self, priced: Floats) -> None:
+        """Choose shares for prices, and their lengths."""
+        limit, taken = LIMIT, self._taken
+        self._price = shares_of(self._begin, priced, taken, limit, 1.0, self._price, self._share)
+        for lengths in self._newest:
+            lengths[:] = 0.0
+        lengths_of(self._places, self._candidates, self._begin, self._share, self._newest)
+
+    def _bound(self) -> None:
+        """Bound by the mean flow: each stage chooses alone, for the price of arrays that bounds best."""
+        flow = Flow(*(own / self._weight for own in self._mean))
+        price_flow(self._places, self._candidates, self._begin, flow, self._priced)
+        low, high = 0.0, max(2 * self._price / self.rounds, 1e-6)
+        for _ in range(_BISECTIONS):
+            price = (low + high) / 2
+            value, taken = least_price(self._begin, self._priced, self._taken, price)
+            value += self._lags / self._weight - price * LIMIT
+            value -= MARGIN * (abs(value) + 2 * price * LIMIT + self.makespan / self._unit)
+            self.bound = max(self.bound, value * self._unit)
+            if taken > LIMIT:
+                low = price
+            else:
+                high = price
+
+
+def _row_ends(problem: Problem, is_raster: Bools, unit: float) -> FlowPlaces:
+    """Return the first pixel and the ends of all rows of every stage as places, with their hops.
+
+    They follow each other whatever blocks a stage has. A hop comes from the last place of the producer that
+    is neither below nor right of what is needed, or in raster order not later.
+    """
+    edges = problem.graph.flat_extents
+    width = edges.width.tolist()
+    sides = zip(edges.height.tolist(), width, strict=True)
+    places = [
+        np.array([[0, 0], *([y, wide - 1] for y in range(wide == 1, height))], dtype=np.int64)
+        for height, wide in sides
+    ]
+    first = np.cumsum([0, *map(len, places)])
+    row, column = np.concatenate(places).T.copy()
+    hops = [(np.zeros(0), np.zeros(0), np.zeros(0))]
+    for i in range(len(places)):
+        at = np.arange(first[i], first[i + 1])
+        for e in range(edges.pointer[i], edges.pointer[i + 1]):
+            p = int(edges.producer[e])
+            needed_row = edges.table[edges.row[e] + row[at]]
+            needed_column = edges.table[edges.column[e] + column[at]]
+            of_row = needed_row + (width[p] > 1)
+            before = needed_row if is_raster[p] else 0
+            number = np.where(needed_column == width[p] - 1, of_row, before)
+            known = (needed_row >= 0) & (needed_column >= 0)
+            lag = np.full(int(known.sum()), float(edges.lag[e]) / unit)
+            hops.append((at[known], first[p] + number[known], lag))
+    place, needed, lag = (np.concatenate(part) for part in zip(*hops, strict=True))
+    order = np.argsort(place, kind="stable")
+    pointer = np.searchsorted(place[order], np.arange(first[-1] + 1))
+    return FlowPlaces(first, row, column, pointer, needed[order].astype(np.int64), lag[order])
+
+
+def run_flows(
+    problem: Problem, menu: Menu, bound: int, makespan: int, left_s: float, stop: Work
+) -> ProofTurn:
+    """Raise the bound by rounds as long as they pay, within `left_s` of work. Raises OutOfTime."""
+    flows, raised = Flows(problem, menu, makespan), math.inf
+    most = int(left_s / flows.round_s)
+    # What so many rounds again may raise it is at best what the last ones did.
+    while (
+        bound < makespan
+        and flows.rounds < most
+        and flows.bound + raised > bound
+        and raised >= _WORTHWHILE * (makespan - flows.bound)
+    ):
+        before, rounds = flows.bound, max(flows.rounds, _FIRST_ROUNDS) if flows.rounds else 1
+        flows.run(min(rounds, most - flows.rounds), stop)
+        raised = flows.bound - before
+        bound = max(bound, min(math.ceil(flows.bound), makespan))
+    found = (problem.choice(flows.copies),) if flows.rounds and problem.one_block else ()
+    return ProofTurn(bound, found)

@@ -1,0 +1,71 @@
+"""The bound by flows: it holds for all allocations after every round, and proves what is proven by hand."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+from search.test_places import KINDS, by_hand, drawn
+
+from rramalloc.search.bound import places
+from rramalloc.search.bound.flows import Flows, run_flows
+from rramalloc.search.menu import Menu
+from rramalloc.search.work import Work
+
+
+@KINDS
+@pytest.mark.parametrize("ranges", [False, True])
+def test_the_bound_holds_after_every_round(kind: str, ranges: bool) -> None:
+    """Also where candidates are ranges of copies, and whatever makespan is known."""
+    random, count = Random(f"flows {kind} {ranges}"), 40
+    with pytest.MonkeyPatch.context() as patched:
+        if ranges:
+            patched.setattr(places, "_FEWEST_CANDIDATES", 1)
+        while count:
+            case = drawn(random, kind)
+            if case is None:
+                continue
+            count -= 1
+            flows = Flows(
+                case.problem, Menu.of(case.problem), random.choice((case.best, max(case.makespans)))
+            )
+            for rounds in (1, 2, 4, 30):
+                flows.run(rounds, Work())
+                assert flows.bound <= case.best
+
+
+@KINDS
+def test_no_flow_is_lost(kind: str) -> None:
+    """What enters a stage leaves it, and no walk goes backwards."""
+    random, count = Random(f"lost {kind}"), 10
+    while count:
+        case = drawn(random, kind)
+        if case is None:
+            continue
+        count -= 1
+        flows = Flows(case.problem, Menu.of(case.problem), case.best)
+        flows.run(10, Work())
+        entering, leaving = (own / flows._weight for own in flows._mean)
+        first = flows._places.first
+        for start, end in zip(first[:-1].tolist(), first[1:].tolist(), strict=True):
+            walked = np.cumsum(entering[start:end] - leaving[start:end])
+            assert abs(walked[-1]) < 1e-12
+            assert walked.min() > -1e-12
+
+
+def test_two_layers_by_hand() -> None:
+    """docs/sources/bound.md: three steps are the optimum, of which flows prove more than two."""
+    problem = by_hand(4)
+    turn = run_flows(problem, Menu.of(problem), 1, 10, 10.0, Work())
+    assert turn.bound == 3
+    assert all(problem.holds(found.copies, found.modes) for found in turn.found)
+
+
+def test_it_ends_where_more_rounds_do_not_pay_or_no_work_is_left() -> None:
+    """Nothing is done where no work is left, and no more than 2 ** 10 rounds where the bound stands still."""
+    problem, stop = by_hand(4), Work()
+    assert run_flows(problem, Menu.of(problem), 1, 10, 0.0, stop).bound == 1
+    assert stop.spent_s == 0.0
+    run_flows(problem, Menu.of(problem), 1, 10, 1e9, stop)
+    assert stop.spent_s <= 2**10 * Flows(problem, Menu.of(problem), 10).round_s
