@@ -213,6 +213,7 @@ def test_a_limit_of_time_holds_for_rounds(monkeypatch: pytest.MonkeyPatch) -> No
         return place(*given)
 
     monkeypatch.setattr(placed, "_placed", slow)
+    monkeypatch.setattr(placed, "MOST_ROUNDS", 3)
     monkeypatch.setattr(placed, "_all_that_may_be_faster", lambda *_: ([], False))
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + now[0])
     monkeypatch.setattr("rramalloc.search.work.time", clock)
