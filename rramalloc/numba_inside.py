@@ -52,7 +52,7 @@ class CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
 
 
 class Cache(FunctionCache):  # type: ignore[misc]
-    """What numba keeps of a function, in a given folder; loaded before the compiler is prepared.
+    """numba's cache of a function in a given folder, which is loaded before the compiler is prepared.
 
     on_damage: called with the folder when damaged files were removed.
     """
@@ -112,7 +112,7 @@ def _known_signature(function: Any, context: Any, args: Any, kws: Any) -> Any:
 
 
 def _leave_to_the_end(library: Any, ll_module: Any) -> None:
-    """Optimise a function with all that it calls, not also alone before."""
+    """Skip the optimisation of a single function: it is optimised later with all functions that it calls."""
     ll_module.data_layout = library._codegen._data_layout
 
 
@@ -120,4 +120,4 @@ SOONER = {
     BaseFunction: {"get_call_type": _known_signature},
     JITCodeLibrary: {"_optimize_functions": _leave_to_the_end},
 }
-"""What numba does in a shorter way for functions here: else a first command takes 1.4 times as long."""
+"""Faster replacements of numba's methods for functions of this package: a first command takes 0.7 as long."""

@@ -115,7 +115,7 @@ class _Examples(NamedTuple):
 
     @classmethod
     def of(cls, torch: Any, given: Any, named: Mapping[str, Any], where: str) -> _Examples:
-        """Return the inputs that a call names. Raises SpecError."""
+        """Return the inputs given to a call, checked. Raises SpecError."""
         place = f"{where}: example_shape"
         if not isinstance(given, Sequence | torch.Tensor) or isinstance(given, str):
             raise SpecError(place, f"must be a shape such as (1, 3, 224, 224), got {brief(given)}")
@@ -127,7 +127,7 @@ class _Examples(NamedTuple):
         )
 
     def made(self, torch: Any, dtype: Any, device: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the inputs with tensors of a type in the place of shapes, all of them on a device."""
+        """Return the inputs with zeros of a type in place of shapes, all tensors on one device."""
 
         def tensors(value: Any) -> Any:
             if isinstance(value, _Shape):
@@ -230,7 +230,7 @@ def _traced(torch: Any, module: Any, examples: _Examples, where: str) -> Any:
 
 
 def _copy(torch: Any, module: Any) -> Any:
-    """Return a copy that shares all tensors: the deep copy finds every one of them copied already."""
+    """Return a copy that shares all tensors: they are entered as copied before the deep copy begins."""
     memo: dict[int, Any] = {}
     for child in module.modules():
         for tensor in (*child.parameters(False), *child.buffers(False), *vars(child).values()):

@@ -16,7 +16,7 @@ _LEAST_WIDTH = 8  # a text column is never cut below this
 
 
 class Printed(NamedTuple):
-    """Text of a table, and which of its columns are left out or cut, in words; empty if none."""
+    """Text of a table; hidden: its columns that are missing or cut, in words, "" if none is."""
 
     text: str
     hidden: str = ""

@@ -1,4 +1,4 @@
-"""All ways to share compute and storage units out among the subtasks of a task, in classes of equal time."""
+"""All assignments of compute and storage units to the subtasks of a task, in classes of equal time."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ class Assignment(NamedTuple):
         )
 
 
-def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> int:
-    """Return the number of ways for Q = 1 ... len(least) subtasks, subtask q with least[Q - 1][q] storage
-    units or more.
+def count_assignments(compute: int, least: Sequence[Sequence[int]], storage: int) -> int:
+    """Return the number of assignments to Q = 1 ... len(least) subtasks.
+
+    least[Q - 1][q]: storage units of subtask q of Q at least.
 
     The compute units fall into Q blocks in S(N, Q) ways (Stirling numbers of the second kind); storage units
     are dealt to the Q blocks, which these make distinct, in M! [x^M] prod_q sum_{j >= least_q} x^j / j! ways.
@@ -52,8 +53,8 @@ def count_ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> in
     return sum(blocks[len(needs)] * _deals(storage, tuple(needs))[storage] for needs in least)
 
 
-def ways(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Assignment]:
-    """Yield the ways that `count_ways` counts: by Q, then by compute units, then by storage units."""
+def assignments(compute: int, least: Sequence[Sequence[int]], storage: int) -> Iterator[Assignment]:
+    """Yield all that `count_assignments` counts: by Q, then by compute units, then by storage units."""
     for needs in least:
         if sum(needs) > storage or len(needs) > compute:
             continue
@@ -116,7 +117,7 @@ def _blocks(labels: Sequence[int], count: int) -> Blocks:
     return tuple(map(tuple, members))
 
 
-MAX_WAYS = 10**5
+MAX_ASSIGNMENTS = 10**5
 """Limit of splits that are timed one by one, because routes have different bandwidths."""
 _SPLITS: tuple[SplitBy, ...] = ("windows", "outputs")
 
@@ -159,7 +160,7 @@ def times_of(tasks: Sequence[LayerTask], plans: Sequence[StrategyPlan]) -> Float
     return np.array(rows, dtype=np.float64).reshape(len(tasks), len(plans))
 
 
-class WayClass(NamedTuple):
+class SplitClass(NamedTuple):
     """Equivalence class of splits with equal time.
 
     ways: number of its splits that fit every task; assignment: one of them; split: whether windows or output
@@ -188,12 +189,14 @@ class Enumeration:
         self._compute, self._storage, self._tasks, self._chip = compute, storage, tasks, chip
         self.unit_bytes = chip.storage_units * chip.unit_bytes // storage
         counts = range(1, min(compute, storage) + 1)
-        self.ways = count_ways(compute, [[1] * count for count in counts], storage)
-        if chip.routes and self.ways > MAX_WAYS:
-            reason = f"there are {self.ways} ways, each with routes of its own, the limit is {MAX_WAYS}"
+        self.ways = count_assignments(compute, [[1] * count for count in counts], storage)
+        if chip.routes and self.ways > MAX_ASSIGNMENTS:
+            reason = (
+                f"there are {self.ways} ways, each with routes of its own, the limit is {MAX_ASSIGNMENTS}"
+            )
             raise SpecError("enumerate", f"{reason}: enumerate fewer units")
         self.bests: list[Best | None] = [None] * len(tasks)
-        self.classes: list[WayClass] = []
+        self.classes: list[SplitClass] = []
         splits = [(count, split) for count in counts for split in _SPLITS[: 1 if count == 1 else 2]]
         if chip.routes:
             self.times_ns = self._look_at_all(splits)
@@ -233,15 +236,15 @@ class Enumeration:
         name = f"{split} / {count}"
         needs = [self._least(task, count, split) for task in self._tasks]
         every = [max(column) for column in zip(*needs, strict=True)]
-        total = count_ways(self._compute, [every], self._storage)
+        total = count_assignments(self._compute, [every], self._storage)
         if total:
-            self.classes.append(WayClass(name, split, total, self._first(every)))
+            self.classes.append(SplitClass(name, split, total, self._first(every)))
         for place, need in enumerate(needs):
             if sum(need) <= self._storage:
                 self._propose(place, name, self._first(need), split)
 
     def _first(self, needs: Sequence[int]) -> Assignment:
-        return next(ways(self._compute, [needs], self._storage))
+        return next(assignments(self._compute, [needs], self._storage))
 
     def _least(self, task: LayerTask, count: int, split: SplitBy) -> list[int]:
         """Return the storage units that each of `count` subtasks needs for the data of a task, at least 1."""
@@ -255,11 +258,11 @@ class Enumeration:
     def _look_at_all(self, splits: Sequence[tuple[int, SplitBy]]) -> Floats:
         """Classify every split by the routes and storage of its subtasks, then by times; return the times."""
         columns: list[Floats] = []
-        classes: list[WayClass] = []
+        classes: list[SplitClass] = []
         rated = cache(self._chip.rates)
         for count, split in splits:
             kinds: dict[tuple[tuple[Rates, int], ...], list[Assignment]] = {}
-            for assignment in ways(self._compute, [[1] * count], self._storage):
+            for assignment in assignments(self._compute, [[1] * count], self._storage):
                 rates = map(rated, assignment.compute, assignment.storage)
                 kinds.setdefault(tuple(zip(rates, map(len, assignment.storage), strict=True)), []).append(
                     assignment
@@ -267,7 +270,7 @@ class Enumeration:
             parts = np.array([[(*rates, held) for rates, held in kind] for kind in kinds])
             times = np.array([self._timed_at_once(task, parts, split) for task in self._tasks])
             some = [
-                WayClass(_named(alike[0], split), split, len(alike), alike[0]) for alike in kinds.values()
+                SplitClass(_named(alike[0], split), split, len(alike), alike[0]) for alike in kinds.values()
             ]
             for place, column in enumerate(times.argmin(axis=1).tolist()):
                 if np.isfinite(times[place, column]):

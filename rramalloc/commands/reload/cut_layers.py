@@ -121,7 +121,7 @@ class _Cutter:
         return sums[0] if len(sums) == 1 else self._add(Elementwise, self._name("sum"), sums, op="add")
 
     def _of_outputs(self, source: str, inputs: int) -> str:
-        """Append the parts of one group for so many inputs, cut by outputs."""
+        """Append the parts of a group of `inputs` inputs, cut by outputs; return the node that joins them."""
         most = _most(self.channels, partial(self.fits, 1, inputs))
         made = [self._part(source, 1, count) for count in _pieces(self.channels, most)]
         return made[0] if len(made) == 1 else self._add(Concat, self._name("outputs"), made)

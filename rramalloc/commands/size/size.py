@@ -505,7 +505,7 @@ def with_free_arrays(hardware: Hardware) -> Hardware:
 
 
 def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
-    """Return the arrays of a chip on which so many are used, of whole tiles, and its area in nm2."""
+    """Return (arrays, area in nm2) of the smallest chip of whole tiles with at least `arrays` arrays."""
     array_nm2, chip = array_area_nm2(hardware), hardware.chip
     in_tiles = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
     return in_tiles, None if array_nm2 is None else in_tiles_nm2(hardware, in_tiles, in_tiles * array_nm2)

@@ -223,7 +223,7 @@ class SweepStatus(ResultRecord):
 
     @classmethod
     def of(cls, name: str, points: int, done: int, failed: int, points_per_s: float | None) -> SweepStatus:
-        """Return the status with the time that is left at this rate."""
+        """Return the status with the remaining time at this rate."""
         left_s = (points - done) / points_per_s if points_per_s else None
         return cls(
             name=name, points=points, done=done, failed=failed, points_per_s=points_per_s, left_s=left_s

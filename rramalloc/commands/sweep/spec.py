@@ -277,7 +277,7 @@ def read_spec(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Spec, s
 
 
 class SweptCase(NamedTuple):
-    """What points share that differ in budget, objective, method or seed alone, in plain values.
+    """Common part, in plain values, of points that differ only in budget, objective, method or seed.
 
     network, network_sha256: its name and the hash of its graph; network_json, hardware_json, table_json: the
     documents, the hardware with all changes, the table of measured steps empty if there is none; dotted: what

@@ -108,14 +108,13 @@ def _modes() -> None:
 
 
 def _of_room(name: str, *arguments: Any, **options: Any) -> None:
-    """Call what a command offers to Python, where this installation has it."""
+    """Call a public function, if this installation has the room that offers it."""
     if name in homes():
         public(name)(*arguments, **options)
 
 
 PROGRAMS: Mapping[str, Callable[[], None]] = {"copies": _copies, "modes": _modes}
-"""What compiles all, in two halves of about the same time, which may run at once in a process each.
+"""Two halves of the compilation, of about the same time, which may run at once in a process each.
 
-What both need, one compiles at its beginning and the other uses when it is done with what needs none of it:
-bounds and the search for copies are compiled by the first.
+The first compiles bounds and the search for copies, which the second uses after functions that need neither.
 """

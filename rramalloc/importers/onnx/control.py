@@ -36,7 +36,7 @@ _ROUND = 8  # operators that take as long as to begin a round
 _TRUE = Constant(dims=(), array=np.array(True))
 _MOST_NAMED = 3  # deciding inputs in a message
 Body = Callable[[Any, Sequence[Value]], tuple[list[Value], LoopWork]]
-"""Visits a body once with these inputs; its outputs, and what its layers do."""
+"""Visits a body once with these inputs; returns its outputs, and the work of its layers."""
 
 
 def check_decided(graph: Graph, computed: Collection[str]) -> None:
@@ -233,7 +233,7 @@ def charge_rounds(builder: OnnxGraphBuilder, place: str, body: Any) -> None:
 
 
 def _one_for_all(step: OnnxOperator, run: Body, body: Any, states: Sequence[Value], rounds: int) -> Rounds:
-    """Follow one round of many that are alike: it goes on whatever its number, and keeps every shape."""
+    """Follow one round of a Loop that stands for all: it does not end the loop, and keeps every shape."""
     made: list[Value] = []
     with contextlib.suppress(RramallocError):
         made, work = _any_round(lambda begun: run(body, [Constant(dims=()), _TRUE, *begun]), states, 1)
@@ -278,14 +278,14 @@ def _any_round(
 
 
 def _spread(value: Value, dims: Dims) -> Value:
-    """Return a value of another shape: its contents are not known any more."""
+    """Return a value of another shape, without its contents."""
     if isinstance(value, Constant):
         return Constant(dims=dims)
     return replace(value, dims=dims, layout=default_nchw_layout(dims))
 
 
 def _stacked(step: OnnxOperator, parts: Sequence[Value]) -> Value:
-    """Return what every round made, along a new first axis."""
+    """Return the values of all rounds, stacked along a new first axis."""
     if not parts:
         return Constant(dims=None)
     shapes = {step.size(part) for part in parts}

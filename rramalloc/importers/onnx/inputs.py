@@ -486,7 +486,7 @@ def _check(
 def _open(
     asked: Mapping[str, tuple[AxisName, ...] | None], where: str, more: str, first: int = 1
 ) -> UnsupportedError:
-    """Return the error of open shapes, with examples of what to give: axes of one name are equally long."""
+    """Return the error of open shapes, with example options; axes of one name have one length in them."""
     lengths, examples = dict[str, int](), list[str]()
     for name, axes in list(asked.items())[:_MOST_EXAMPLES]:
         known = axes if axes is not None else ("", "", "", "")

@@ -62,7 +62,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts(Constant):
-    """A sequence of tensors, of which operators take one after the other."""
+    """A sequence of tensors, as SplitToSequence makes it."""
 
     parts: tuple[Constant | Tensor, ...]
 
@@ -80,8 +80,8 @@ class RowPlace:
 class Chosen:
     """Stored weights in a tensor that depends on the input (docs/sources/model.md 14).
 
-    kind: "matrix" of a matrix that is chosen or scaled; "changed" of one that computed values were added to,
-    which may as well be data with positions; "row" of rows of a table, at `row`.
+    kind: "matrix" if a stored matrix is selected or scaled; "changed" if computed values were added to one,
+    which may be an encoding of positions added to data; "row" if rows of a table are read, at `row`.
     """
 
     stored: Stored

@@ -16,7 +16,7 @@ from laws.strategies import random_network
 from pydantic import TypeAdapter
 
 import rramalloc
-from rramalloc.commands.evaluate.enumeration import count_ways, ways
+from rramalloc.commands.evaluate.enumeration import assignments, count_assignments
 from rramalloc.commands.evaluate.evaluate import evaluate
 from rramalloc.commands.evaluate.strategy import Strategy
 from rramalloc.errors import SpecError
@@ -52,9 +52,9 @@ def none_needed(compute: int) -> list[list[int]]:
 @pytest.mark.parametrize("storage", range(1, 5))
 @pytest.mark.parametrize("compute", range(1, 5))
 def test_ways_are_those_found_by_trial(compute: int, storage: int) -> None:
-    found = list(ways(compute, none_needed(compute), storage))
+    found = list(assignments(compute, none_needed(compute), storage))
     as_sets = [frozenset(zip(way.compute, way.storage, strict=True)) for way in found]
-    assert len(as_sets) == len(set(as_sets)) == count_ways(compute, none_needed(compute), storage)
+    assert len(as_sets) == len(set(as_sets)) == count_assignments(compute, none_needed(compute), storage)
     assert set(as_sets) == by_trial(compute, storage)
 
 
@@ -66,21 +66,21 @@ def test_count_with_needs_is_the_number_made(data: Any) -> None:
         data.draw(st.lists(st.integers(1, 4), min_size=count, max_size=count))
         for count in range(1, compute + 1)
     ]
-    made = list(ways(compute, least, storage))
+    made = list(assignments(compute, least, storage))
     kept = [
         way
-        for way in ways(compute, none_needed(compute), storage)
+        for way in assignments(compute, none_needed(compute), storage)
         if all(len(held) >= need for held, need in zip(way.storage, least[len(way.storage) - 1], strict=True))
     ]
     assert made == kept
-    assert len(made) == count_ways(compute, least, storage)
+    assert len(made) == count_assignments(compute, least, storage)
 
 
 def test_huge_counts_come_at_once_and_ways_are_streamed() -> None:
     """S(64, 2) = 2^63 - 1, so with two subtasks at most there are 1 + 2 (2^63 - 1)^2 ways."""
     least = none_needed(64)[:2]
-    assert count_ways(64, least, 64) == 1 + 2 * (2**63 - 1) ** 2
-    assert len(list(islice(ways(64, none_needed(64), 64), 1000))) == 1000
+    assert count_assignments(64, least, 64) == 1 + 2 * (2**63 - 1) ** 2
+    assert len(list(islice(assignments(64, none_needed(64), 64), 1000))) == 1000
 
 
 def classes(evaluation: Any) -> dict[str, tuple[int, float]]:
@@ -142,7 +142,7 @@ def test_classes_and_compositions_equal_all_ways(compute: int, storage: int, see
     network, chip = random_network(random), ChipPerformance(**(worked.CHIP | more))
     idle = [f"C{unit}" for unit in range(compute + 1, 5)]
     every, best = [], dict[str, float]()
-    for way in ways(compute, none_needed(min(compute, storage)), storage):
+    for way in assignments(compute, none_needed(min(compute, storage)), storage):
         for split in ("windows", "outputs")[: len(way.compute)]:
             parts = [
                 {"compute": list(own), "storage": list(held), "split": split}

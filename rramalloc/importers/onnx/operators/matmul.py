@@ -115,7 +115,7 @@ def _grouped(
 def _for_every_matrix(
     step: OnnxOperator, x: Tensor, weight: Dims, constant: Constant, *, after: bool
 ) -> Tensor:
-    """Multiply an input that is broadcast over a stack of weight matrices, as Einsum does."""
+    """Multiply one input by every matrix of a stack of weights, as Einsum does."""
     rank = max(len(x.dims), len(weight))
     operands: list[Value] = [x.aligned(rank), replace(constant, dims=(1,) * (rank - len(weight)) + weight)]
     letters, pairs = _SPARE[: rank - 2], []
@@ -157,7 +157,7 @@ def _dynamic(step: OnnxOperator, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _operand(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Tensor:
-    """Return the whole operand as each pixel of the result needs it: one pixel, or one a block."""
+    """Return the operand that each pixel of the result needs in full, as one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:
         name = step.emit("global_maxpool", [x.node], "operand") if x.shape.pixels > 1 else x.node
@@ -315,7 +315,7 @@ def _packed(step: OnnxOperator, x: Value, count: int) -> list[Value]:
 
 
 def _past(step: OnnxOperator, places: tuple[int, ...]) -> list[Value | None]:
-    """Return keys and values of earlier calls; one tensor that holds both is taken apart."""
+    """Return keys and values of earlier calls; a tensor that holds both is split."""
     if len(places) == 2:
         return [step.value(place) for place in places]
     both = step.value(places[0])
@@ -330,7 +330,7 @@ def _past(step: OnnxOperator, places: tuple[int, ...]) -> list[Value | None]:
 
 
 def _projections(step: OnnxOperator, x: Tensor, sizes: Dims) -> list[Value]:
-    """Return queries, keys and values that stand one behind the other in each token."""
+    """Return queries, keys and values, which are concatenated in each token."""
     ends = list(itertools.accumulate(sizes))
     if len(x.dims) != 3 or len(sizes) != 3 or min(sizes) < 1 or ends[-1] != x.dims[-1]:
         what = f"three projections of {brief(list(sizes))} values do not make {shown(x.dims)}"
@@ -400,7 +400,7 @@ def _headed(step: OnnxOperator, x: Value, heads: int) -> Value:
 def _attended(
     step: OnnxOperator, q: Value, k: Value, v: Value, *, mask: Value | None
 ) -> tuple[Tensor, Tensor]:
-    """Return what queries find among keys, and its weights."""
+    """Return the result of an attention, and its softmax weights."""
     if min(len(step.size(x)) for x in (q, k, v)) < 2:
         raise step.mismatch("Q", "queries, keys and values are matrices")
     k, v = (_repeated(step, x, step.size(q)) for x in (k, v))
@@ -412,7 +412,7 @@ def _attended(
 
 
 def _repeated(step: OnnxOperator, x: Value, like: Dims) -> Value:
-    """Return keys or values with as many heads as the queries: each is used by several of those."""
+    """Return keys or values with as many heads as the queries, repeated for the queries that share them."""
     dims = step.size(x)
     if len(dims) != 4 or len(like) != 4 or dims[1] == like[1] or like[1] % dims[1]:
         return x

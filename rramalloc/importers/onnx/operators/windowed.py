@@ -199,7 +199,7 @@ def _computed_kernel(step: OnnxOperator, kernel: Tensor) -> Tensor:
 
 
 def computed_weights(step: OnnxOperator, operands: Sequence[Value | None], dims: Dims, macs: int) -> Tensor:
-    """Return what a layer makes of data and computed weights: a product beside the arrays."""
+    """Return the result of a layer with computed weights: a product that takes no arrays."""
     data = [value for value in operands if isinstance(value, Tensor)]
     because = "has computed weights, which take no arrays"
     return step.barrier(data, dims, default_nchw_layout(dims), because=because, macs=macs)
