@@ -315,7 +315,13 @@ def write_folder(
     with file_errors(os.fspath(path)), contextlib.ExitStack() as stack:
         target = Path(os.path.realpath(path))
         target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_abandoned(target)
+        # drafts of processes that have ended
+        for old_draft in target.parent.glob(
+            f".{glob.escape(target.name[:80])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"
+        ):
+            if old_draft.is_dir() and not old_draft.is_symlink():
+                with contextlib.suppress(FileError), open_alone(old_draft / _LOCK):
+                    shutil.rmtree(old_draft, ignore_errors=True)
         stack.enter_context(_ending_clean())
         draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent))
         stack.callback(shutil.rmtree, draft, ignore_errors=True)
@@ -335,14 +341,6 @@ def write_folder(
             os.rename(target, old)
         os.rename(new, target)
         sync_folder(target.parent)
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove drafts of a folder whose processes have ended."""
-    for draft in target.parent.glob(f".{glob.escape(target.name[:80])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"):
-        if draft.is_dir() and not draft.is_symlink():
-            with contextlib.suppress(FileError), open_alone(draft / _LOCK):
-                shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextlib.contextmanager

@@ -52,7 +52,7 @@ from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name, Stage
-from rramalloc.records import Record, brief, is_whole
+from rramalloc.records import Record, check_range
 from rramalloc.result import ResultRecord
 from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
@@ -370,8 +370,7 @@ def fold_filter(
     pairs = {"stride": _pair("stride", stride), "dilation": _pair("dilation", dilation)}
     filter_ = Filter(outputs=outputs, kernel=(high, wide), inputs=inputs, groups=groups, **pairs)
     (fold, chosen), pads = fold_to(filter_, align, rule, th1), _pads(padding)
-    if align_outputs is not None and not is_whole(align_outputs, 1, MAX_ALIGN):
-        raise SpecError("align_outputs", f"must be from 1 to {MAX_ALIGN}, got {brief(align_outputs)}")
+    check_range("align_outputs", align_outputs, 1, MAX_ALIGN)
     wide_outputs = align if align_outputs is None else align_outputs
     extent = None if input_size is None else _pair("input", input_size)
     output = None if extent is None else output_extent(fold, extent, pads)
@@ -592,23 +591,26 @@ def _proven(fold: Fold, extent: Pair, pads: Pads, seed: int, where: str) -> bool
 
 
 def _pads(padding: Sequence[int]) -> Pads:
-    sizes = _numbers("padding", padding, (1, 2, 4))
-    for size in sizes:
-        if not is_whole(size, 0, MAX_EXTENT):
-            raise SpecError("padding", f"must be from 0 to {MAX_EXTENT}, got {brief(size)}")
+    sizes = _numbers("padding", padding, (1, 2, 4), least=0)
     return Pads(*(sizes * (4 // len(sizes))))
 
 
 def _pair(where: str, sizes: Sequence[int]) -> Pair:
-    high, wide = _numbers(where, sizes, (2,))
-    for size in (high, wide):
-        if not is_whole(size, 1, MAX_EXTENT):
-            raise SpecError(where, f"must be from 1 to {MAX_EXTENT}, got {brief(size)}")
+    high, wide = _numbers(where, sizes, (2,), least=1)
     return high, wide
 
 
-def _numbers(where: str, sizes: Sequence[int], counts: tuple[int, ...]) -> tuple[int, ...]:
+def _numbers(
+    where: str, sizes: Sequence[int], counts: tuple[int, ...], least: int | None = None
+) -> tuple[int, ...]:
+    """Return sizes whose number is one of `counts`. Raises SpecError.
+
+    least: of each, None where others check them.
+    """
     if len(sizes) not in counts:
         some = " or ".join(str(count) for count in counts)
         raise SpecError(where, f"takes {some} numbers, got {len(sizes)}")
+    if least is not None:
+        for size in sizes:
+            check_range(where, size, least, MAX_EXTENT)
     return tuple(sizes)

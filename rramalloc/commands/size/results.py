@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, TypeAdapter
 
-from rramalloc.commands.size.task import Result, SizeTask, result_of
+from rramalloc.commands.size.task import SizeTask, TaskResult, result_of
 from rramalloc.errors import FileError, WorkerError
 from rramalloc.files import Closing, check_writable
 from rramalloc.records import Record, parse
@@ -25,7 +25,7 @@ _DELETE = "delete the file, or name another"
 
 
 class _Kept(Record):
-    """A `Result` as a store keeps it."""
+    """A `TaskResult` as a store keeps it."""
 
     found: dict[str, Any] | None
     least: Annotated[int, Field(ge=0)]
@@ -54,12 +54,12 @@ class Results(Closing):
         if self._store is not None:
             self._store.close()
 
-    def of(self, tasks: Sequence[SizeTask], stop: Work) -> dict[SizeTask, Result]:
+    def of(self, tasks: Sequence[SizeTask], stop: Work) -> dict[SizeTask, TaskResult]:
         """Return the results of tasks, without those that were not ready when the work was ended.
 
         Raises WorkerError, RramallocError.
         """
-        known = dict[SizeTask, Result]()
+        known = dict[SizeTask, TaskResult]()
         if self._store is not None:
             kept = {task: self._kept(self._store, task) for task in tasks}
             known = {task: result for task, result in kept.items() if result is not None}
@@ -68,8 +68,8 @@ class Results(Closing):
             return known | self._here(missing, stop)
         return known | self._by_workers(missing, self._workers, stop)
 
-    def _here(self, tasks: Sequence[SizeTask], stop: Work) -> dict[SizeTask, Result]:
-        made = dict[SizeTask, Result]()
+    def _here(self, tasks: Sequence[SizeTask], stop: Work) -> dict[SizeTask, TaskResult]:
+        made = dict[SizeTask, TaskResult]()
         for task in tasks:
             if stop.out_of_time:
                 break
@@ -78,10 +78,12 @@ class Results(Closing):
                 self._keep(task, made[task])
         return made
 
-    def _by_workers(self, tasks: Sequence[SizeTask], workers: Workers, stop: Work) -> dict[SizeTask, Result]:
+    def _by_workers(
+        self, tasks: Sequence[SizeTask], workers: Workers, stop: Work
+    ) -> dict[SizeTask, TaskResult]:
         from rramalloc.commands.sweep.workers import computed_points
 
-        made = dict[SizeTask, Result]()
+        made = dict[SizeTask, TaskResult]()
         for finished in computed_points(iter(tasks), workers):
             for task, found in finished:
                 if "error" in found:
@@ -92,13 +94,13 @@ class Results(Closing):
                 break
         return made
 
-    def _keep(self, task: SizeTask, result: Result) -> None:
+    def _keep(self, task: SizeTask, result: TaskResult) -> None:
         if self._store is not None:
             row = {"result": result, "sha256": _sha256(task, result)}
             self._store.keep([(task.key, row)])
 
     @staticmethod
-    def _kept(store: Store, task: SizeTask) -> Result | None:
+    def _kept(store: Store, task: SizeTask) -> TaskResult | None:
         """Return the result that a store keeps, None for none. Raises FileError, SpecError."""
         row = store.get(task.key)
         if row is None:

@@ -39,7 +39,7 @@ from rramalloc.commands.size.sizing import (
     SizedChip,
     Sizing,
 )
-from rramalloc.commands.size.task import Result, SizeTask, missed_by, out_of_reach
+from rramalloc.commands.size.task import TaskResult, SizeTask, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
@@ -191,6 +191,12 @@ class _Candidate:
     is_dropped: bool = False
 
     @property
+    def used(self) -> int:
+        """Arrays that the networks use, in the order of ties."""
+        each = (on_candidate.found for on_candidate in self.networks)
+        return sum(found.arrays.used for found in each if found is not None)
+
+    @property
     def impossible(self) -> str:
         """Reason why a goal is out of reach, "" if none is known to be."""
         return next(
@@ -233,8 +239,15 @@ class _Search:
             self._check_time(question.size)
         first = self.candidates[0].hardware
         self.cases = [self._case(network, first) for network in question.networks]
+        # a network and its goal as JSON, which tasks carry
         self.texts = [
-            _texts(network, case) for network, case in zip(question.networks, self.cases, strict=True)
+            (
+                json.dumps(case.network.to_dict()),
+                json.dumps(
+                    network.model_dump(mode="json", exclude={"network"}) | {"network": case.network.name}
+                ),
+            )
+            for network, case in zip(question.networks, self.cases, strict=True)
         ]
         bounds = [
             FirstBounds(case, network.wanted)
@@ -317,7 +330,7 @@ class _Search:
             if not math.isinf(candidate.most) and not candidate.impossible
         ]
         return min(
-            known, key=lambda candidate: (candidate.most, _used(candidate), candidate.number), default=None
+            known, key=lambda candidate: (candidate.most, candidate.used, candidate.number), default=None
         )
 
     @property
@@ -396,7 +409,7 @@ class _Search:
         text = json.dumps(hardware.to_dict())
         return SizeTask(network, sized, text, on_candidate.least, work, self.question.seed, start)
 
-    def _take(self, candidate: _Candidate, place: int, result: Result) -> None:
+    def _take(self, candidate: _Candidate, place: int, result: TaskResult) -> None:
         """Enter the result of a search into a candidate."""
         on_candidate = candidate.networks[place]
         on_candidate.least = Cost(max(on_candidate.least, result["least"]))
@@ -485,12 +498,6 @@ class _Search:
         )
 
 
-def _texts(network: SizedNetwork, case: Case) -> tuple[str, str]:
-    """Return a network and its goal as JSON, which tasks carry."""
-    sized = network.model_dump(mode="json", exclude={"network"}) | {"network": case.network.name}
-    return json.dumps(case.network.to_dict()), json.dumps(sized)
-
-
 def with_free_arrays(hardware: Hardware) -> Hardware:
     """Return the hardware with more tiles and arrays than any network uses: `size` finds their number."""
     chip, kinds = hardware.chip, hardware.kinds
@@ -509,14 +516,6 @@ def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
     array_nm2, chip = array_area_nm2(hardware), hardware.chip
     in_tiles = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
     return in_tiles, None if array_nm2 is None else in_tiles_nm2(hardware, in_tiles, in_tiles * array_nm2)
-
-
-def _used(candidate: _Candidate) -> int:
-    """Return the arrays that the networks use on a candidate, in the order of ties."""
-    return sum(
-        0 if on_candidate.found is None else on_candidate.found.arrays.used
-        for on_candidate in candidate.networks
-    )
 
 
 def _in_all(stored: Stored, amounts: Iterable[float]) -> float:

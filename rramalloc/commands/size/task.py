@@ -34,7 +34,7 @@ from rramalloc.version import __version__
 
 _NETWORK: TypeAdapter[SizedNetwork] = TypeAdapter(SizedNetwork)
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
-Result = dict[str, Any]
+TaskResult = dict[str, Any]
 """found: an allocation as JSON, None for none; least: no allocation costs less;
 impossible: why the goal is out of reach, "" where it is not; miss: by what factor, None for any; work_s.
 """
@@ -65,7 +65,7 @@ class SizeTask(NamedTuple):
         return f"{__name__}:compute", __version__, *self
 
 
-def compute(version: str, *values: Any) -> Result:
+def compute(version: str, *values: Any) -> TaskResult:
     """Compute a task in a worker. Raises WorkerError for another version."""
     if version != __version__:
         words = f"a worker has rramalloc {__version__}, the driver has {version}"
@@ -77,11 +77,11 @@ def compute(version: str, *values: Any) -> Result:
         return {"error": str(error)}
 
 
-def result_of(task: SizeTask, stop: Work) -> Result:
+def result_of(task: SizeTask, stop: Work) -> TaskResult:
     """Return what a search finds; it depends on nothing but the task. Raises RramallocError."""
     sized = _sized(task.sized)
     case, problem = _opened(task.network, task.sized, task.hardware)
-    result: Result = {"found": None, "least": max(task.least, problem.minimum)}
+    result: TaskResult = {"found": None, "least": max(task.least, problem.minimum)}
     result |= {"impossible": "", "miss": 1.0, "work_s": 0.0}
     request = Request(objective="arrays", seed=task.seed, target=sized.wanted)
     if task.start:

@@ -18,7 +18,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.commands.size import results
 from rramalloc.commands.size.first_bounds import FirstBounds
 from rramalloc.commands.size.question import SizedNetwork
-from rramalloc.commands.size.task import Result, SizeTask
+from rramalloc.commands.size.task import SizeTask, TaskResult
 from rramalloc.errors import SpecError, TargetError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.network.network import Network
@@ -117,9 +117,15 @@ def test_ctrl_c_on_a_terminal(found: bool, tmp_path: Path, monkeypatch: pytest.M
     """After the first search of a candidate, or before any: exit code 130."""
     whole = results.result_of
 
-    def interrupted(task: SizeTask, stop: Work) -> Result:
+    def interrupted(task: SizeTask, stop: Work) -> TaskResult:
         signal.raise_signal(signal.SIGINT)
-        nothing: Result = {"found": None, "least": task.least, "impossible": "", "miss": 1.0, "work_s": 0.0}
+        nothing: TaskResult = {
+            "found": None,
+            "least": task.least,
+            "impossible": "",
+            "miss": 1.0,
+            "work_s": 0.0,
+        }
         return whole(task, Work(work=task.work)) if found else nothing
 
     monkeypatch.setattr(results, "result_of", interrupted)
