@@ -286,7 +286,7 @@ def convert(
 def target_of(
     steps: int | None, ns: float | str | None, interval: int | str | None, throughput: float | str | None
 ) -> Target:
-    """Return what the fewest arrays must reach; texts have units. Raises SpecError out of range."""
+    """Return the target of the fewest arrays; texts have units. Raises SpecError out of range."""
     ns = _amount("target_ns", ns, "ns")
     throughput = _amount("target_throughput", throughput, "inputs/s")
     check_range("target", steps, 1, 2**53)

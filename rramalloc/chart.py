@@ -191,7 +191,7 @@ class _Drawer:
         return self._owner == os.getpid() and self._process.poll() is None
 
     def __call__(self, *request: Any) -> bytes:
-        """Return what a call gives. Raises SpecError if the process ends instead."""
+        """Return the result of a call. Raises SpecError if the process ends instead."""
         into = cast("IO[bytes]", self._process.stdin)
         out = cast("IO[bytes]", self._process.stdout)
         with suppress(BrokenPipeError):
@@ -220,7 +220,7 @@ _drawers: list[_Drawer] = []
 
 
 def converted(call: str, *arguments: str, **options: float) -> bytes:
-    """Return what a function of vl_convert makes. One process serves all calls: its start takes 0.6 s.
+    """Return the result of a function of vl_convert. One process serves all calls: its start takes 0.6 s.
 
     Raises SpecError.
     """

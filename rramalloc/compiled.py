@@ -104,7 +104,7 @@ class Compilation:
         self.on_change(True)
 
     def leave_unkept(self, reason: str) -> None:
-        """Note that what is compiled later cannot be kept on disk."""
+        """Note that functions compiled from now on cannot be cached on disk."""
         self._unkept = self._unkept or reason
 
     def note_damage(self, folder: Path) -> None:
@@ -129,7 +129,7 @@ class Compilation:
             self._note("unkept", f"{words}: {self._unkept}; {_KEEPING}")
 
     def check_kept(self) -> None:
-        """Raise FileError if what is compiled cannot be kept on disk."""
+        """Raise FileError if compiled functions cannot be cached on disk."""
         if self._unkept:
             raise FileError("compiled code", f"is not kept, {self._unkept}; {_KEEPING}")
 

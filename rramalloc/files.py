@@ -345,7 +345,7 @@ def write_folder(
 
 @contextlib.contextmanager
 def _ending_clean() -> Iterator[None]:
-    """Let SIGTERM end the process after what lies half-written is removed, where it would end it at once."""
+    """Remove half-written files on SIGTERM before the process ends, unless it has its own handler."""
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield

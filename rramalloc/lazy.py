@@ -30,7 +30,7 @@ def _on_paths(group: str, _paths: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 
 def load_foreign(group: str, name: str, kind: str) -> Any:
-    """Return what an entry point names, imported now. Raises PluginError, whose message calls it `kind`."""
+    """Return the object of an entry point, imported now. Raises PluginError; kind: its name in messages."""
     with plugin_errors(entry_point(group, name, kind)):
         return foreign(group)[name].load()
 

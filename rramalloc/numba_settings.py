@@ -75,7 +75,7 @@ def _settings() -> dict[str, Any]:
 
 @contextmanager
 def _without_file() -> Iterator[None]:
-    """Hide the file from numba, and make an error of what it warns of in the environment."""
+    """Hide the file from numba, and turn its warnings about the environment into errors."""
     exists = os.path.exists
     hidden = {"exists": lambda path: path != _FILE and exists(path)}
     with replaced(os.path, hidden), warnings.catch_warnings():

@@ -163,7 +163,7 @@ def check_range(name: str, value: float | None, low: float, high: float) -> None
 
 
 def check_effort(seed: int, work: int, time_limit_s: float | None, most_seed: int = 2**53) -> None:
-    """Raise SpecError unless the seed of a search and what ends it are within their limits."""
+    """Raise SpecError unless the seed, work and time limit of a search are within their limits."""
     check_range("seed", seed, 0, most_seed)
     check_range("work", work, 0, MAX_WORK)
     check_range("time limit", time_limit_s, 0, 10**9)

@@ -56,7 +56,7 @@ class Result:
         """Return the subject of the result (a name, perhaps from a file), and the result in a few words."""
 
     def view(self, **known: Any) -> View:
-        """Return what the result shows: a sentence, facts, tables and charts, as its room says.
+        """Return the view of the result: a sentence, facts, tables and charts, made by its room.
 
         known: what its view takes beyond the result, as the network of an allocation.
         """

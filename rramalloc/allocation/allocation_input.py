@@ -106,7 +106,7 @@ class AllocationInput:
     stated: MappingOf[str, MappingOf[str, int]] = field(default_factory=dict)
 
     def differences(self, rows: Iterable[Record]) -> list[str]:
-        """Return in a line what the file states of layers, and is otherwise; rows: of the layers, derived."""
+        """Return in a line the fields of layers that differ from the file; rows: of layers, computed anew."""
         other = [
             f"{name} of {brief(layer)} is {found}, stated is {stated}"
             for row in rows

@@ -300,7 +300,7 @@ class Case:
             raise SpecError("arrays", f"{words}, --arrays {free[0]}=N, --arrays N, or --at-most area_um2=X")
 
     def _kinds_within(self, arrays: int) -> tuple[Resources, Cost]:
-        """Return the limits of every kind of arrays, and the budget of what they cost in sum.
+        """Return the limits of every kind of arrays, and the budget of their total cost.
 
         An array costs its area where the hardware gives it for every kind, else each as much as any other.
         arrays: the most of all kinds together. Raises SpecError where nothing limits them.
@@ -366,7 +366,7 @@ class Case:
         return least, np.minimum(most, self.graph.most_copies)
 
     def _left_by_classifiers(self, taken: Sequence[int], arrays: int) -> int:
-        """Return the budget of the stages: what [counting] leaves of the arrays. Raises BudgetError.
+        """Return the budget of the stages: the arrays without those of [counting]. Raises BudgetError.
 
         taken: arrays of one copy of every stage.
         """

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class MappedArguments(NetworkArguments, total=False):
-    """Arguments that say what a network is laid on.
+    """Arguments for the hardware of a network and its mapping onto it.
 
     Parameters
     ----------

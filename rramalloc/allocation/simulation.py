@@ -189,7 +189,7 @@ def simulate_network(
 
 
 def _checked_rate(rate_per_s: float, absolute: Absolute, metrics: Metrics | None) -> float:
-    """Return a rate that the throughput allows; one that is shown like it is the throughput itself.
+    """Return a rate up to the throughput, and the throughput itself for one that is displayed like it.
 
     Raises SpecError.
     """

@@ -46,7 +46,7 @@ def _repeated(args: list[str], several: Collection[str]) -> Iterator[str]:
 
 
 class _WholeSentence:
-    """A command whose line in a list of commands is its first sentence, on as many lines as that takes."""
+    """A command that lists of commands show with its whole first sentence."""
 
     def get_short_help_str(self, limit: int = 0) -> str:
         """Return the first sentence of the help."""
@@ -54,7 +54,7 @@ class _WholeSentence:
 
 
 class Command(_WholeSentence, TyperCommand):
-    """A command whose help has parts, and that refuses to write over what it reads or a file twice."""
+    """A command with help in parts, which refuses outputs that are inputs or are named twice."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the parameters by panels, with plugins beside the methods and without Python's types."""
@@ -118,7 +118,7 @@ class Command(_WholeSentence, TyperCommand):
         return super().invoke(ctx)
 
     def _check_latex(self, ctx: Any) -> None:
-        """Raise BadParameter for what is of a LaTeX table alone, and for a label that LaTeX cannot read."""
+        """Raise BadParameter for options of LaTeX without it, and for a label that LaTeX cannot read."""
         for name in ("caption", "label", "units"):
             source = ctx.get_parameter_source(name) if "columns" in ctx.params else None
             is_given = source is not None and source.name == "COMMANDLINE"

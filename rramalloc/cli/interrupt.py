@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one ends long work with what it has, the second one ends the program."""
+"""Ctrl-C: the first one ends long work with the best result so far, the second one ends the program."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def deliver(
     also: Iterable[Callable[[], object]] = (),
     **drawn: Any,
 ) -> None:
-    """Save, draw and print a result as the options of its command ask, and what it warns of.
+    """Save, draw and print a result as the options of its command ask, with its warnings.
 
     given: the options by name; figure: the chart that --figure draws; known: what the view takes beyond the
     result; also: what writes other files; drawn: what the chart takes.
@@ -106,7 +106,7 @@ def check_columns(text: str | None, rows: type[Record], *more: str) -> None:
 
 
 def print_view_as(view: View, output_format: Format, *, quiet: bool = False, **latex: Any) -> None:
-    """Print the tables and facts of a view; a note says what a narrow terminal has no room for.
+    """Print the tables and facts of a view; a note names the columns for which a terminal is too narrow.
 
     latex: what LaTeX takes besides.
     """

@@ -34,7 +34,7 @@ Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[An
 
 
 class Value(str):
-    """Word by which help calls a value, with what else is known of the values of an option.
+    """Word by which help calls a value, with other properties of the values of an option.
 
     option: its name, where that does not follow from the parameter's; unit: of numbers that may be given in
     others, "" for shares; completion: of a shell; plugins: group of entry points whose names it takes too;
@@ -57,7 +57,7 @@ class Value(str):
         plugins: str = "",
         writes: Written | None = None,
     ) -> Self:
-        """Return the word with what is known."""
+        """Return the word with these properties."""
         value = super().__new__(cls, word)
         value.option = option
         value.unit = unit

@@ -1,1 +1,1 @@
-"""Commands: a folder for each, with what it computes, its record, its command line and its section."""
+"""Commands: a folder for each, with its computation, record, command line and view."""

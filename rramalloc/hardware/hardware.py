@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Hardware(HardwareTables):
-    """An accelerator: its arrays, their precision, and what is given of time, memory and hierarchy.
+    """An accelerator: its arrays and their precision, and if given its times, memory and hierarchy.
 
     name: the file's without its ending where the file gives none; source: where the numbers come from;
     kinds: two kinds of arrays or more, each with some values of its own; unconfirmed: dotted names of fields
@@ -303,7 +303,7 @@ class Hardware(HardwareTables):
         return changed
 
     def with_set_values(self, values: Mapping[str, object]) -> Hardware:
-        """Return `with_values` that lists what was set, in the texts of `--set`. Raises SpecError."""
+        """Return `with_values` with the values listed in `set_values`. Raises SpecError."""
         changed = self.with_values(values)
         listed = texts_of(dict(lines_apart(values)))
         return changed.model_copy(update={"set_values": (*(changed.set_values or ()), *listed) or None})

@@ -100,7 +100,7 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
 
 
 def _read_document(spec: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
-    """Return what the file of a hardware holds, and its name. Raises FileError, UnknownNameError."""
+    """Return the content of a hardware file, and its name. Raises FileError, UnknownNameError."""
     shown = os.fspath(spec)
     path = Path(shown)
     is_file = os.path.exists(shown) and not os.path.isdir(shown)  # unlike Path, never an OSError

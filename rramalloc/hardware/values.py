@@ -156,7 +156,7 @@ def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
 
 
 def value_at(hardware: HardwareTables, dotted: str) -> object:
-    """Return what a hardware has by a dotted name, None for what it does not give."""
+    """Return the value of a hardware by its dotted name, None if it is not given."""
     inner: Any = hardware.to_dict()
     if dotted.startswith(f"{_OF_KINDS}."):
         kinds = {f"{_OF_KINDS}.{kind['name']}": kind for kind in inner.get(_OF_KINDS, [])}

@@ -1,4 +1,4 @@
-"""The network that an importer builds: its nodes with unique names, and what it models only in part."""
+"""The network that an importer builds: nodes with unique names, and operators modelled only in part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that hold no network that can be read: what they are, by their content, and what makes one.
+"""Files in formats that are not read: recognised by their content, with remedies.
 
 Nothing in them is executed, unpickled or unpacked: their first bytes and the names in an archive tell.
 """

@@ -20,7 +20,7 @@ class ShippedNetwork(NamedTuple):
 
 
 def shipped_networks() -> list[ShippedNetwork]:
-    """Return what is known of every shipped network, by name."""
+    """Return the facts about every shipped network, by name."""
     rows = []
     for name in shipped_names():
         network = load(name)

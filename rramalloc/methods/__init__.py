@@ -1,1 +1,1 @@
-"""Published or obvious heuristics, one per file: what the search is measured against."""
+"""Published or obvious heuristics, one per file: baselines of the search."""

@@ -28,7 +28,7 @@ from rramalloc.search.work import Work
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
-    """Feed the stage with most batches from what the fewest copies leave of the budget."""
+    """Give copies to the stage with most batches while the budget lasts, from the fewest copies on."""
     room = problem.budget - problem.arrays(problem.smallest)
     copies = fed(problem, room + 1, [0], stop)[0]
     return Answer(problem.choice(copies), 1, "heuristic: copies for the slowest layer, one by one")
@@ -44,7 +44,7 @@ BOTTLENECK = Method(
 
 @compiled_part
 def _rise(key: Any, item: Any, hole: int, value: int, entry: int) -> None:
-    """Put an entry into the hole, or above it as long as what stands there is smaller."""
+    """Sift an entry up from the hole while its parent is smaller."""
     while hole > 0 and key[(hole - 1) // 2] < value:
         key[hole], item[hole] = key[(hole - 1) // 2], item[(hole - 1) // 2]
         hole = (hole - 1) // 2

@@ -1,4 +1,4 @@
-"""Method: what a file of this folder declares of its search or baseline, and the limits that all keep.
+"""Method: the declaration of a search or baseline in this folder, and the limits of all methods.
 
 A method proposes an allocation of a problem; it is timed, checked and repaired by code that is not its own.
 """

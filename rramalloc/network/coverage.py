@@ -1,4 +1,4 @@
-"""Coverage: how much of a network file a result is about (docs/sources/model.md 14)."""
+"""Coverage: the part of a network file that a result covers (docs/sources/model.md 14)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class _Node(Record):
     name: Name
 
     def parameters(self) -> dict[str, Any]:
-        """Return as JSON what decides the timing: no name, op, inputs, `shares` and `dynamic_macs`.
+        """Return the fields that decide the timing as JSON: no name, op, inputs, `shares` and `dynamic_macs`.
 
         The fields of an interpolation are left out at their defaults, those of the precision if they are not
         given.

@@ -110,7 +110,7 @@ def slack_of_stages(timing: ExactTiming) -> npt.NDArray[np.int64]:
 
 
 def path_words(path: tuple[CriticalSegment, ...], makespan: int, unit: str = "step") -> str:
-    """Return the path in words: its bottleneck stage, what that waits for, and the next two stages."""
+    """Return the path in words: its bottleneck stage, the cause of its wait, and the next two stages."""
     held = Counter[str]()  # steps on the path of each stage, which may be there several times
     for segment in path:
         held[segment.stage] += segment.steps

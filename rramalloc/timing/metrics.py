@@ -1,4 +1,4 @@
-"""Energy and area of an allocation, from what a hardware's [energy] gives (docs/sources/model.md 12)."""
+"""Energy and area of an allocation by the hardware's [energy] (docs/sources/model.md 12)."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _sentence(text: str) -> str:
 
 
 def pairs_html(pairs: Iterable[tuple[str, str]]) -> str:
-    """Return the HTML of a list of terms and what they are."""
+    """Return the HTML of a list of terms with their descriptions."""
     rows = "".join(f"<dt>{escaped(_sentence(term))}</dt><dd>{escaped(text)}</dd>" for term, text in pairs)
     return f'<dl class="pairs">{rows}</dl>'
 

@@ -62,7 +62,7 @@ class Fact:
 
     @property
     def line(self) -> str:
-        """The value and what goes on from it, as a terminal prints them."""
+        """The value with its note, as a terminal prints them."""
         joint = "" if not self.note or self.note[0] in ",;:" else " "
         return f"{self.words()}{joint}{self.note}"
 
@@ -113,7 +113,7 @@ class Column:
         return (f"{self.heading} ({unit})" if unit else self.heading), cells
 
     def _style(self, values: Sequence[Any], factor: float, *, grouped: bool) -> Callable[[float], str]:
-        """Return what writes the numbers of the column."""
+        """Return the function that writes the numbers of the column."""
         if self.unit == "share":
             return share
         if self.unit == THOUSANDTHS:
@@ -327,7 +327,7 @@ def _effort(result: Any) -> Iterable[Fact]:
 
 
 def _provenance(result: Any) -> Iterable[Fact]:
-    """Yield what identifies the inputs of a result and the program that made it."""
+    """Yield the provenance of a result: hashes of its inputs, and the program that made it."""
     options = getattr(result, "options", result)
     network = getattr(result, "network", None)
     if network is not None:

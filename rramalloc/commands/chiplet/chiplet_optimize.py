@@ -86,7 +86,7 @@ class Split(NamedTuple):
 def describe_network(
     network: Network, hardware: Hardware, options: MappingOptions
 ) -> tuple[Description, tuple[str, ...]]:
-    """Describe a network on a chip, each stage in a new group and without a place; and what was left out.
+    """Return the description of a network on a chip, and warnings; each stage is a group without a place.
 
     Raises SpecError without [chip] or [timing], and for a stage that the whole chip cannot hold.
     """
@@ -242,7 +242,7 @@ class ScheduleBaseline(Record):
 
 
 class ChipletSchedule(ResultRecord):
-    """A schedule on chiplets: groups of operators, their strategies and submeshes, and what it costs.
+    """A schedule on chiplets: groups of operators, their strategies and submeshes, and its cost.
 
     description: with the schedule in it, as `chiplet cost` reads it; cost: of the schedule; lower_bound: no
     schedule costs less;

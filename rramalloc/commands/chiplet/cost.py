@@ -110,7 +110,7 @@ class OperatorRow(NamedTuple):
 
 
 class ChipletCost(ResultRecord):
-    """Cost of a network on chiplets: the groups one after the other, with what is moved between them.
+    """Cost of a network on chiplets: the groups one after the other, with the transfers between them.
 
     total: of the groups one after the other (sequential); pipelined: of the same allocation with all stages
     at work at the same time, as `optimize` counts and without transfers, None where only a description is
@@ -135,7 +135,7 @@ class ChipletCost(ResultRecord):
         warnings: Sequence[str],
         pipelined: float | None = None,
     ) -> Self:
-        """Sum the groups and what lies between them.
+        """Return the sum of the groups and the edges between them.
 
         An edge that leaps over groups counts before the group that reads it.
         """

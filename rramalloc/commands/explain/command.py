@@ -1,4 +1,4 @@
-"""`rramalloc explain`: what holds an allocation back, and what faster would take."""
+"""`rramalloc explain`: the bottlenecks of an allocation, and remedies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`explain`: what holds an allocation back, its neighbours on the front, and what faster would take."""
+"""`explain`: the bottlenecks of an allocation, its neighbours on the front, and gains from other hardware."""
 
 from __future__ import annotations
 

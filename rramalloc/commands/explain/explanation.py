@@ -30,7 +30,7 @@ PART_WORDS: dict[StepPart, str] = {
 
 
 class ExplainedLayer(Record):
-    """One stage of an allocation: how long the result waits for it, and what a step of it consists of.
+    """One stage of an allocation: its share of the critical path, and the parts of its step.
 
     cycles: ticks that a batch lasts, left out without own clocks; busy: steps in which it computes;
     sets_interval: whether no other computes longer; critical: steps that the critical path spends in it;
@@ -128,7 +128,7 @@ NOT_TRIED = "not tried, the search was ended before"
 
 
 class Neighbour(Record):
-    """A point beside an allocation, or None and why there is none.
+    """A point beside an allocation, or the reason why there is none.
 
     point: with the fewest arrays, or the fastest with fewer; proven: that no point is better, or that there
     is none; words: both in a sentence; factor, target: of a speedup, and the value that it asks for; changes:

@@ -1,4 +1,4 @@
-"""The next points of the front beside an allocation, and what makes it faster by a factor."""
+"""The next points of the front beside an allocation, and the fewest arrays for a speedup."""
 
 from __future__ import annotations
 
@@ -394,7 +394,7 @@ class Neighbours:
                 yield Change(number=number, have=have, need=None if have is None else have * ratio)
 
     def _moved_ns(self) -> float:
-        """Return the time in which the memory moves what all windows need, whatever the copies; 0 without."""
+        """Return the memory time for the inputs and outputs of all windows [ns], 0 without a memory."""
         problem, hardware, graph = self.problem, self.case.hardware, self.problem.graph
         if hardware.memory is None or problem.step_time is None:
             return 0.0

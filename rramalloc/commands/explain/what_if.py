@@ -122,7 +122,7 @@ class WhatIfs:
         return self.case.hardware.kinds or ()
 
     def kinds(self, found: Sequence[WhatIf]) -> tuple[KindUse, ...] | None:
-        """Return how much of every kind of arrays is in use and what more of it saves, the dearest first.
+        """Return the use of every kind of arrays and the gain from more of it, the largest first.
 
         found: changes that were searched.
         """

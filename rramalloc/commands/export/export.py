@@ -74,7 +74,7 @@ def export_check(
     placement: PlacementLike | None = None,
     **given: Unpack[AllocationArguments],
 ) -> ExportCheck:
-    """Return which tools take an allocation, and why the others do not.
+    """Return the tools that take an allocation, and the reasons of the others.
 
     Parameters
     ----------

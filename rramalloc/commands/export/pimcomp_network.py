@@ -46,7 +46,7 @@ _ACTIVATIONS = ("OP_RELU", "OP_SIGMOID")
 
 @dataclass(frozen=True, slots=True)
 class NodeList:
-    """by_name: nodes as JSON, in network order; remarks: what is lost."""
+    """Nodes as JSON by name, in network order; remarks: on operations that the tools do not have."""
 
     by_name: MappingOf[str, JsonFields]
     remarks: tuple[Remark, ...]

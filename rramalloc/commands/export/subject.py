@@ -81,7 +81,7 @@ class Subject:
         return dict(zip(self.graph.names, self.graph.blocks, strict=True))
 
     def on(self, hardware: Hardware) -> Subject:
-        """Return the same copies on another hardware, to try what a tool says of it."""
+        """Return the same copies on another hardware, to try whether a tool takes them."""
         return replace(self, hardware=hardware, is_tried=True, origin=self.origin or self)
 
     @property
@@ -91,7 +91,7 @@ class Subject:
 
     @property
     def plain(self) -> Subject:
-        """One copy of every layer, in one precision and no modes, to try what a tool says of the network.
+        """One copy of every layer, in one precision, without modes, to try whether a tool takes the network.
 
         Its bits are the most of a layer.
         """

@@ -1,4 +1,4 @@
-"""Views of an export: what a tool does in another way, and which tools take an allocation."""
+"""Views of an export: remarks on a tool, and the tools that take an allocation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rramalloc.view.view import View, table
 
 
 def remarks_view(made: Export) -> View:
-    """Return the view of an export: what its tool rounds, ignores or counts otherwise."""
+    """Return the view of an export: its remarks."""
     remarks = table(
         "Remarks",
         made.remarks,
@@ -19,7 +19,7 @@ def remarks_view(made: Export) -> View:
 
 
 def check_view(made: ExportCheck) -> View:
-    """Return the view of a check: the tools that take an allocation, and why others do not."""
+    """Return the view of a check: the tools that take an allocation, and the reasons of the others."""
     tools = table(
         "Tools",
         made.tools,

@@ -13,7 +13,7 @@ from rramalloc.view.view import FIGURE, Detail, Fact, View, table
 
 
 def filter_view(fold: FilterFold) -> View:
-    """Return the view of one filter before and after, and what that saves."""
+    """Return the view of one filter before and after folding, and the saving."""
     row = table(
         "Filter (C_o, K_h, K_w, C_i)",
         [fold],

@@ -224,7 +224,7 @@ class OnnxRuntimeDevice:
         self.name = f"ONNX Runtime {onnxruntime.__version__}, CPU, {clock}, no fusion"
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Return why a network cannot be timed: operators that ONNX does not have, models that protobuf
+        """Return the reason why a network cannot be timed: operators that ONNX lacks, models that protobuf
         cannot hold."""
         network = self._built(run)
         if _weight_bytes(network) > _MODEL_BYTES:
@@ -368,7 +368,7 @@ class ReplayDevice:
             raise DeviceError(self.name, f"{where} has no times")
 
     def refusal(self, run: TimedRun) -> str | None:
-        """Return why a run without a time in the file cannot be done."""
+        """Return the reason why a run cannot be replayed if the file has no time of it, else None."""
         return None if run.text in self._times else f"{self._where} has no time of it"
 
     def sample(self, run: TimedRun, first: int, count: int) -> list[float]:

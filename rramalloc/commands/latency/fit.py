@@ -167,7 +167,7 @@ def _outside(item: RunSummary, fit: Fit | None, alone: dict[str, RunSummary]) ->
 
 
 def fit_overhead(alone: Sequence[RunSummary]) -> tuple[Fit | None, str]:
-    """Return the overhead that auxiliary layers alone show; None and why if they do not determine it."""
+    """Return the overhead fitted to auxiliary layers alone, or None and the reason why there is none."""
     if len(alone) <= _UNKNOWNS:
         return None, f"{len(alone)} auxiliary layers alone were timed, {_UNKNOWNS + 1} are needed"
     unknowns = np.array([[item.run.input_bytes, item.run.output_bytes, 1.0] for item in alone])

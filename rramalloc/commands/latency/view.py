@@ -62,7 +62,7 @@ def latency_chart(measured: LatencyTable, *, detail: Detail = FIGURE) -> Chart |
 
 
 def estimate_view(estimated: LatencyEstimate) -> View:
-    """Return the view of an estimate: the layers, their sum, and what was measured."""
+    """Return the view of an estimate: the layers, their sum, and the measured time."""
     layers = table(
         "Layers",
         estimated.layers,

@@ -1,4 +1,4 @@
-"""`rramalloc pareto`: what every number of arrays can buy."""
+"""`rramalloc pareto`: the front of arrays and latency, or of other quantities."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def front_view(front: ParetoFront, *, efficiency: bool = False) -> View:
 
 
 def _fall(front: ParetoFront) -> str:
-    """Return how far the objective falls along the front, in words."""
+    """Return in words by how much the objective falls along the front."""
     first, last = front.points[0], front.points[-1]
     times = first.value / last.value if last.value else 1.0
     ends = (quantity(point.across, front.against_unit) for point in (first, last))

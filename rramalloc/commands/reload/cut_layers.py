@@ -152,7 +152,7 @@ class _Cutter:
 
 
 def _most(limit: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest of 1 ... limit that fits, 0 if none does; what fits fits with less, too."""
+    """Return the largest of 1 ... limit that fits by bisection, 0 if none does."""
     low, high = 0, limit
     while low < high:
         middle = (low + high + 1) // 2

@@ -132,7 +132,7 @@ def optimize_reload(
 
 
 def _checked(case: Case) -> Write:
-    """Return the hardware's figures of writing. Raises SpecError for what segments cannot have."""
+    """Return the hardware's [write]. Raises SpecError for options that segments cannot have."""
     hardware = case.hardware
     limited = case.copies or case.divide
     if case.mapping.fold or case.measured is not None or limited or case.at_most:

@@ -237,7 +237,7 @@ def read_question(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Siz
 
 
 def found_from(folder: str, entry: Any) -> Any:
-    """Return a file beside the question, else what ships by that name; what is no text stays."""
+    """Return the path of a file beside the question, else the given name of a shipped one, or object."""
     return beside(folder, entry) if isinstance(entry, str) else entry
 
 

@@ -113,5 +113,5 @@ class Results(Closing):
 
 
 def _sha256(task: SizeTask, result: Any) -> str:
-    """Return a hash of what a store keeps of a task, which tells a row that was changed."""
+    """Return a hash of a stored result and its task, by which changed rows are recognised."""
     return hashlib.sha256(json.dumps([task.key, result], sort_keys=True).encode()).hexdigest()

@@ -292,7 +292,7 @@ class _Search:
             raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
 
     def _first(self, bounds: FirstBounds, hardware: Hardware) -> _OnCandidate:
-        """Return what is known of a network on a hardware before its modes are listed."""
+        """Return the first bound of a network on a hardware, before its modes are listed."""
         try:
             return _OnCandidate(bounds.least(hardware))
         except TargetError as error:

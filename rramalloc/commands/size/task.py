@@ -78,7 +78,7 @@ def compute(version: str, *values: Any) -> TaskResult:
 
 
 def result_of(task: SizeTask, stop: Work) -> TaskResult:
-    """Return what a search finds; it depends on nothing but the task. Raises RramallocError."""
+    """Return the result of a search, which depends on the task alone. Raises RramallocError."""
     sized = _sized(task.sized)
     case, problem = _opened(task.network, task.sized, task.hardware)
     result: TaskResult = {"found": None, "least": max(task.least, problem.minimum)}
@@ -106,7 +106,7 @@ def result_of(task: SizeTask, stop: Work) -> TaskResult:
 
 
 def out_of_reach(error: TargetError) -> str:
-    """Return why a target is out of reach whatever the arrays, in words."""
+    """Return the reason why a target is out of reach for any number of arrays."""
     held = f", {error.limit}" if error.limit else ""
     what = f"the {error.goal} of {error.target:.10g} {error.unit} cannot be met"
     return f"{what}, the bound is {error.bound:.10g}{held}"

@@ -1,4 +1,4 @@
-"""`sweep`: from a spec to a folder with a row for every point; `sweep_status`: how far it is.
+"""`sweep`: from a spec to a folder with a row for every point; `sweep_status`: its progress.
 
 The folder has `sweep.sqlite` with the points and their rows, and at the end the file of all rows. A row
 belongs to every point with its key, of this sweep or of another one that the folder had before.

@@ -82,7 +82,7 @@ def _summary(lines: Sequence[SweepSummary]) -> Table:
 
 
 def status_view(status: SweepStatus) -> View:
-    """Return the view of how far a sweep is."""
+    """Return the view of a sweep's progress."""
     row = table("Status", [status], "format, name, points, done, failed, points_per_s, left_s", shown=0)
     return View.of(status, kind="Sweep", facts=_progress(status), tables=(row,))
 

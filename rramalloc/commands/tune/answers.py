@@ -23,7 +23,7 @@ from rramalloc.store import Store
 
 
 class SimulatorAnswer(NamedTuple):
-    """SimulatorAnswer of a simulator: a figure, or the reason why there is none.
+    """Answer of a simulator: a figure, or the reason why there is none.
 
     timed_out_s: time limit that it exceeded [s], None if the simulator ended by itself.
     """

@@ -1,4 +1,4 @@
-"""Calibration: what a simulator will say of an allocation, learnt from what it said of others.
+"""Calibration: a model that predicts a simulator's figures from its previous answers.
 
 A figure is taken for a fixed part plus exact time in which a batch of stage i lasts a_i + c_i * d_i, with d_i
 copies (docs/sources/model.md 11): a_i computes, c_i brings each copy its inputs. Exact time is piecewise
@@ -153,7 +153,7 @@ class Calibration:
 
 
 def _description(graph: StageGraph, copies: Sequence[Copies], timed: Floats) -> Floats:
-    """Return the logarithms of the copies of every stage and of all, of steps and of what clocks predict.
+    """Return the logarithms of the copies of every stage and of all, of steps, and of predictions of clocks.
 
     Steps: in all, in sum, of the slowest stage.
     """

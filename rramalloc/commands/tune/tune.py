@@ -306,7 +306,7 @@ class Tuner:
         return f"{origin}, lowered", self._near.fitted(copies)
 
     def _propose(self, count: int) -> list[_Candidate]:
-        """Propose what the calibrated model expects most of; neighbours of the best without a model."""
+        """Propose allocations of highest expected improvement, or neighbours of the best without a model."""
         ranked = self._ranked()
         if len(ranked) < _LEAST_FITTED:
             centres = [candidate.copies for candidate in ranked or self.candidates.values()]

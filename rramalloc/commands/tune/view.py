@@ -1,4 +1,4 @@
-"""View of a tuning: how the best figure fell, and what the simulator said of every allocation."""
+"""View of a tuning: the best figure over evaluations, and the figures of all allocations."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ def _line(met: Ints, origin: int, step: int) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class EmulatedLayer:
-    """A stage as its copies compute it, each a block of windows a step; window: what a block reads.
+    """A stage as its copies compute it, each a block of windows a step; window: input of a block.
 
     channels: of the output; copies: of the allocation; arrays: those programmed, whose cells are all that it
     has of its weights.

@@ -1,4 +1,4 @@
-"""View of a verification: whether the placed arrays compute what the network does, and the layers."""
+"""View of a verification: the verdict, and the errors of the layers."""
 
 from __future__ import annotations
 

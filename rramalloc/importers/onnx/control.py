@@ -254,7 +254,7 @@ def _one_for_all(step: OnnxOperator, run: Body, body: Any, states: Sequence[Valu
 def _any_round(
     run: Callable[[Sequence[Value]], tuple[list[Value], LoopWork]], states: Sequence[Value], first: int
 ) -> tuple[list[Value], LoopWork]:
-    """Visit a round that stands for all: what is constant in it is so in every round.
+    """Visit a round that stands for all: its constants are those of every round.
 
     run: visits the body with these states; first: number of the first state among its results. A constant
     state that a round makes of data is data, and one that it changes has no known value.

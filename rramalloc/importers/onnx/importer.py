@@ -1,4 +1,4 @@
-"""Conversion of an ONNX model to a network: visits the operators in order and keeps what the outputs need."""
+"""Conversion of an ONNX model to a network: visits the operators that the outputs need, in order."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def from_model(
 
 
 def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
-    """Return whether the model treats the first axes of its inputs as batches, as far as that shows."""
+    """Return the verdicts whether the first axes of inputs are batches, as far as operators decide them."""
     stored = {tensor.name for tensor in graph.proto.initializer}
     axes = FirstAxes(
         {name: dims[0] for name, dims in inputs.data.items() if dims and dims[0] > 1}, inputs.open, stored
@@ -280,12 +280,12 @@ class Visitor:
     axes: FirstAxes | None = None
 
     def visit_all(self, values: MutableMapping[str, Value]) -> None:
-        """Add what every node makes to the values."""
+        """Add the outputs of every node to the values."""
         for proto, name in zip(self.graph.nodes, self.graph.names, strict=True):
             self.visit(proto, name, values)
 
     def visit(self, proto: Any, name: str, values: MutableMapping[str, Value]) -> None:
-        """Add what a node makes to the values; of an If what the branch makes that runs."""
+        """Add the outputs of a node to the values; those of an If are of the branch that runs."""
         missing = [source for source in proto.input if source and source not in values]
         if missing:
             raise undefined(self.graph.where, proto, missing[0])

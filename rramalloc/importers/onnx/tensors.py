@@ -189,7 +189,7 @@ def dims_of(proto: Any, where: str) -> Dims:
 
 
 def stored_as(name: str, elements: int, kind: int) -> Stored:
-    """Return what a tensor of the file is made of: itself, if its elements may be weights."""
+    """Return the origin of a tensor of the file: itself if its elements may be weights, else none."""
     return frozenset([(name, elements)] if elements > 1 and kind in _OF_WEIGHTS else [])
 
 

@@ -352,7 +352,7 @@ def rotary(step: OnnxOperator) -> Sequence[Value]:
 def _extended(
     step: OnnxOperator, past: Value | None, x: Value, lengths: Sequence[Value | None], number: int
 ) -> tuple[Value, Value]:
-    """Return keys or values behind those of earlier calls, which all queries need whole, and what is kept.
+    """Return keys or values behind those of earlier calls, which all queries need, and those kept for later.
 
     lengths: of those in a buffer that is filled in place, and of all with the new ones; where neither is
     known, all of the buffer counts.
