@@ -18,7 +18,8 @@ class Stopped(StrEnum):
     """Why a search ended.
 
     PROOF: value and bound meet; GAP: they are as close as was asked for; EXHAUSTED: it can do no more, as a
-    baseline that ran through; WORK, TIME: what was allowed is used up; INTERRUPTED: the user ended it.
+    baseline that ran through, or bound and answer stood still; WORK, TIME: what was allowed is used up;
+    INTERRUPTED: the user ended it.
     """
 
     PROOF = "proof"

@@ -11,7 +11,8 @@ bound; where incumbent and bound meet, the incumbent is optimal. It departs from
    (destructive improvement: Klein, Scholl, *European Journal of Operational Research* 112, 1999).
 3. Searches of parts of the problem (one kind of arrays, copies alone) come first, beyond the work allowed:
    more freedom never makes an answer slower.
-4. Over modes a search ends where more work has closed too little of the gap.
+4. Over modes a search ends where more work has closed too little of the gap, and every search where bound
+   and answer stand still.
 5. At a proven makespan fewer arrays are sought.
 """
 
@@ -44,6 +45,8 @@ _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
 _STALLED_TURNS = 2  # turns as long as the last one that must pass at least before a search ends so
+_STILL_S = 10.0  # counted work without a better bound or answer after which a search ends: the default twice
+_STILL = 3.0  # the same as a multiple of the work until then: proofs of single targets take longer and longer
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
 
@@ -202,6 +205,7 @@ class AutoSearch:
         with _second_core(self.stop.cores) as pool:
             while not self.terminate(state):
                 self.step(state, pool)
+        self.stop.is_exhausted = self._stands_still(state)
         return state
 
     def init(self) -> SearchState:
@@ -266,8 +270,10 @@ class AutoSearch:
     def terminate(self, state: SearchState) -> bool:
         """Return True if the search is to end."""
         spent_s = self._spent_s(state) / self.schedule.share
-        return self._has_stalled(state) or self.stop.ends(
-            state.best.makespan, state.bound, self.target, spent_s
+        return (
+            self._has_stalled(state)
+            or self._stands_still(state)
+            or self.stop.ends(state.best.makespan, state.bound, self.target, spent_s)
         )
 
     def proof(self, state: SearchState) -> str:
@@ -340,6 +346,11 @@ class AutoSearch:
             return False
         least_s = max(self.schedule.stalled * self.stop.work_s, _STALLED_TURNS * state.last_turn_s)
         return self._spent_s(state) - state.progress_s >= least_s
+
+    def _stands_still(self, state: SearchState) -> bool:
+        """Return True if bound and answer have not moved for so long that more work is spent on nothing."""
+        moved_s = self.stop.history[-1][0]
+        return self._spent_s(state) - moved_s >= max(_STILL_S, _STILL * moved_s)
 
 
 def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:

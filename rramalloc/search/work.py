@@ -19,6 +19,7 @@ SECONDS_PER_WORK = 0.05
 REASONS = {
     Stopped.PROOF: "proven optimal",
     Stopped.GAP: "bounded, within the gap asked for",
+    Stopped.EXHAUSTED: "bounded, bound and answer stood still",
     Stopped.WORK: "bounded, stopped after the work allowed",
     Stopped.TIME: "bounded, stopped by the time limit (depends on the machine)",
     Stopped.INTERRUPTED: "bounded, interrupted",
@@ -53,7 +54,8 @@ class Work:
     gap: relative distance of best and bound that is good enough; cores: how many may be used, None for all
     there are, which never changes the answer; cancel: ends it from outside;
     history: (seconds of work, best makespan, lower bound) whenever one of them improved;
-    spent_s: seconds of a reference core that were charged; counts: whether anything was.
+    spent_s: seconds of a reference core that were charged; counts: whether anything was;
+    is_exhausted: whether the search could do no more.
     """
 
     work: int = DEFAULT_WORK
@@ -65,6 +67,7 @@ class Work:
     history: list[tuple[float, int, int]] = field(default_factory=list)
     spent_s: float = 0.0
     counts: bool = False
+    is_exhausted: bool = False
     _started: float = field(default_factory=time.monotonic)
     _compiled_s: float = field(default_factory=lambda: compilation.seconds)
     _whole_limit_s: float | None = None
@@ -80,9 +83,10 @@ class Work:
         gap, cores: instead of those of this one.
         """
         gap, cores = self.gap if gap is None else gap, cores or self.cores
-        return replace(
-            self, work=work, gap=gap, cores=cores, on_progress=None, history=[], spent_s=0.0, counts=False
-        )
+        own = replace(self, work=work, gap=gap, cores=cores, on_progress=None, history=[])
+        own.spent_s = 0.0
+        own.counts = own.is_exhausted = False
+        return own
 
     def told(self, tell: Tell | None, what: str) -> Work:
         """Return a copy that reports every improvement to `tell`, under the name `what`."""
@@ -170,10 +174,12 @@ class Work:
 
     @property
     def cut(self) -> Stopped:
-        """What ends a search that could do more: the user, the wall clock, or the work allowed."""
+        """What ends a search without a proof: the user, the wall clock, no progress, or the work allowed."""
         if self.interrupted:
             return Stopped.INTERRUPTED
-        return Stopped.TIME if self.out_of_time else Stopped.WORK
+        if self.out_of_time:
+            return Stopped.TIME
+        return Stopped.EXHAUSTED if self.is_exhausted else Stopped.WORK
 
     def stopped(self, gap: float) -> Stopped:
         """Return why a search ended; gap: the relative distance of its best from the bound."""

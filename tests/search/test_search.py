@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from random import Random
@@ -30,7 +31,9 @@ from rramalloc.search import auto
 from rramalloc.search.bound.boxes import Bounder, bounder_of
 from rramalloc.search.objective import root_bound
 from rramalloc.search.problem import Problem
+from rramalloc.search.resources import Cost
 from rramalloc.search.work import SECONDS_PER_WORK, Work
+from rramalloc.status import Stopped
 from rramalloc.timing.simulate import simulate
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -292,3 +295,20 @@ def test_an_interrupt_at_any_moment_leaves_an_allocation(looks: int) -> None:
     assert source.is_allowed(candidate.choice.copies)
     assert candidate.lower_bound <= 255, "a known makespan"
     assert "interrupted" in candidate.proof or stop.counts
+
+
+def test_a_search_that_stands_still_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much work is allowed; it says so, and one that uses up its work does not."""
+    known = Case(load("resnet18"), load_hardware("plain")).problem(2**30)
+    problem = replace(known, budget=Cost(4 * known.minimum))
+    monkeypatch.setattr(auto, "_STILL_S", 0.2)
+    monkeypatch.setattr(auto, "_STILL", 0.2)
+    stop = Work(work=10**6)
+    answer = auto.solve(problem, stop, 0)
+    assert "bound and answer stood still" in answer.proof
+    assert stop.stopped(1 - answer.lower_bound / answer.choice.makespan) is Stopped.EXHAUSTED
+    moved_s = stop.history[-1][0]
+    assert stop.spent_s < 4 * moved_s + 4
+    short = Work(work=2)
+    auto.solve(problem, short, 0)
+    assert short.cut is Stopped.WORK
