@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.commands.place.layout import Flows, Layout
+from rramalloc.commands.place.layout import Layout, Pieces
+from rramalloc.commands.place.links import EAST, NO_CAPS, NORTH, SOUTH, WEST, LinkCaps, LinkKey
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.hardware.tables import Chip
@@ -32,11 +33,11 @@ from rramalloc.ndarrays import Floats, Ints
 
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
 _RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
+OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
 FIRST_THRESHOLD = 1 / 16  # of the mean rise of a proposal
 _TILES = 2.5  # of the work is one part for exchanges of whole tiles
 _TIMED_TILES = 4.0  # where their links are counted as well
 _ONE_LAYER = 1.5  # the same, where a tile holds one layer only and pieces have few tiles to go to
-_CHECKS = 50  # of what links may be loaded, in a search
 _SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
 
 
@@ -143,28 +144,18 @@ class Lines(NamedTuple):
 class LinkLoads(NamedTuple):
     """load: (meshes, 4, rows, columns), by direction (`links`), as a part of the time of a batch.
 
-    Of each stage and mesh, units with tiles beyond a line of links, to the east and the west of a column, and
-    in a column to the south and the north of a row; senders before it, in a row to the west and the east of a
-    column, and to the north and the south of a row. busy: (meshes,), time of a byte; timed: whether loads are
-    counted; aim: part of a batch that transfers may take, of partial sums and then of results if they go
-    `in_turn`; cap: what each link may be loaded for that; over: (1,), what all links have above; queue:
-    (stages, 2), the most that a link takes on the way of partial sums, and of results; limit: scratch, caps
-    of the partial sums of each stage.
+    before, beyond: (stages, meshes, 4, rows, columns), of each stage, senders whose way passes the link if it
+    leads so far, and units with tiles beyond it. busy: (meshes,), time of a byte; cap: what each link may be
+    loaded; over: (1,), what all links have above that; timed: whether loads are counted.
     """
 
     load: Floats
-    cap: Floats
-    queue: Floats
-    limit: Floats
-    beyond_column: Floats
-    beyond_row: Floats
-    before_column: Floats
-    before_row: Floats
+    before: Floats
+    beyond: Floats
     busy: Floats
+    cap: Floats
     over: Floats
     timed: bool
-    aim: float
-    in_turn: bool
 
 
 class Problem(NamedTuple):
@@ -277,24 +268,44 @@ def _is_free(tile: int, e: int, but: int, end: int, nets: Nets, site: Any) -> bo
     return True
 
 
-@compiled_inline
-def _net_change(i: int, b: int, q: Problem) -> float:
-    """Return the change of the cost of partial sums if piece i goes to tile b."""
+@compiled
+def _send_sum(e: int, a: int, b: int, sign: int, loaded: bool, q: Problem) -> float:
+    """Return what a partial sum of net e costs from tile a to tile b, times the sign.
+
+    loaded: load the links of its way, too.
+    """
+    links, places = q.links, q.places
+    if loaded:
+        for m in range(len(places.hop)):
+            x, to, amount = places.column[m, a], places.column[m, b], sign * q.nets.busy[e] * links.busy[m]
+            y, end = places.row[m, a], places.row[m, b]
+            for at in range(min(x, to) + (to < x), max(x, to) + (to < x)):
+                links.load[m, EAST if x < to else WEST, y, at] += amount
+            for at in range(min(y, end) + (end < y), max(y, end) + (end < y)):
+                links.load[m, SOUTH if y < end else NORTH, at, to] += amount
+    return float(sign * q.nets.weight[e] * _hops(places, a, b))
+
+
+@compiled
+def _move_sums(i: int, a: int, b: int, loaded: bool, q: Problem) -> float:
+    """Return the change of the cost of partial sums if piece i goes from tile a to tile b.
+
+    loaded: change the loads of links, too.
+    """
     nets, site, change = q.nets, q.pieces.site, 0.0
-    a = site[i]
     for at in range(nets.pointer[i], nets.pointer[i + 1]):
         e = nets.net[at]
         if nets.target[e] == i:
             for k in range(nets.first[e], nets.first[e + 1]):
                 s = site[nets.source[k]]
                 if _is_free(s, e, -1, k, nets, site):
-                    change += nets.weight[e] * (_hops(q.places, s, b) - _hops(q.places, s, a))
+                    change += _send_sum(e, s, b, 1, loaded, q) + _send_sum(e, s, a, -1, loaded, q)
         else:
             t, end = site[nets.target[e]], nets.first[e + 1]
             if _is_free(b, e, i, end, nets, site):
-                change += nets.weight[e] * _hops(q.places, b, t)
+                change += _send_sum(e, b, t, 1, loaded, q)
             if _is_free(a, e, i, end, nets, site):
-                change -= nets.weight[e] * _hops(q.places, a, t)
+                change += _send_sum(e, a, t, -1, loaded, q)
     return float(change)
 
 
@@ -313,7 +324,7 @@ def _move(i: int, b: int, q: Problem) -> float:
                 change += q.readers.weight[e] * places.hop[m] * apart
         change *= pieces.sends[i]
     if q.nets.pointer[i] < q.nets.pointer[i + 1]:
-        change += _net_change(i, b, q)
+        change += _move_sums(i, a, b, False, q)
     for sign in (-1, 1):
         for at in range(pieces.first[i], pieces.first[i + 1]):
             change += sign * _read_cost(pieces.unit[at], s, a, b, q)
@@ -344,16 +355,17 @@ def _count_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
                     _over(lines.last_row[x], y) + _over(y, lines.first_row[x])
                 )
         if links.timed:
-            for x in range(last):
-                links.beyond_column[c, m, 0, x] += amount
-            for x in range(first + 1, wide):
-                links.beyond_column[c, m, 1, x] += amount
+            for y in range(high):
+                for x in range(last):
+                    links.beyond[c, m, EAST, y, x] += amount
+                for x in range(first + 1, wide):
+                    links.beyond[c, m, WEST, y, x] += amount
             for k in range(n):
                 x = lines.columns[k]
                 for y in range(lines.last_row[x]):
-                    links.beyond_row[c, m, 0, y, x] += amount
+                    links.beyond[c, m, SOUTH, y, x] += amount
                 for y in range(lines.first_row[x] + 1, high):
-                    links.beyond_row[c, m, 1, y, x] += amount
+                    links.beyond[c, m, NORTH, y, x] += amount
         _forget(n, q)
 
 
@@ -373,245 +385,98 @@ def _count_sender(i: int, tile: int, sign: int, q: Problem) -> None:
             lines.hops[s, m, DOWN, y] += amount * _over(y, row)
             lines.hops[s, m, UP, y] += amount * _over(row, y)
         if links.timed:
-            for x in range(column, wide):
-                links.before_column[s, m, 0, row, x] += amount
-            for x in range(column + 1):
-                links.before_column[s, m, 1, row, x] += amount
-            for y in range(row, high):
-                links.before_row[s, m, 0, y] += amount
-            for y in range(row + 1):
-                links.before_row[s, m, 1, y] += amount
-
-
-@compiled_inline
-def _carry(links: LinkLoads, m: int, direction: int, y: int, x: int, amount: float) -> None:
-    """Add to the load of a link, and to what all links have above the cap."""
-    before = links.load[m, direction, y, x]
-    after = before + amount
-    links.load[m, direction, y, x] = after
-    cap = links.cap[m, direction, y, x]
-    links.over[0] += max(after - cap, 0.0) - max(before - cap, 0.0)
+            for x in range(wide):
+                links.before[s, m, EAST if x >= column else WEST, row, x] += amount
+                for y in range(high):
+                    links.before[s, m, SOUTH if y >= row else NORTH, y, x] += amount
+            links.before[s, m, WEST, row, column] += amount
+            for x in range(wide):
+                links.before[s, m, NORTH, row, x] += amount
 
 
 @compiled
-def _load_sender(i: int, tile: int, sign: int, q: Problem) -> None:
-    """Load the links from a sender in a tile to all who read it."""
-    links, s = q.links, q.pieces.stage[i]
-    high, wide = q.places.high, q.places.wide
-    for m in range(len(q.places.hop)):
-        column, row = q.places.column[m, tile], q.places.row[m, tile]
-        for e in range(q.readers.first[s], q.readers.first[s + 1]):
-            c, amount = q.readers.stage[e], sign * q.pieces.sends[i] * q.readers.busy[e] * links.busy[m]
-            for x in range(column, wide - 1):
-                if links.beyond_column[c, m, 0, x] == 0:
-                    break
-                _carry(links, m, 0, row, x, amount * links.beyond_column[c, m, 0, x])
-            for x in range(column, 0, -1):
-                if links.beyond_column[c, m, 1, x] == 0:
-                    break
-                _carry(links, m, 1, row, x, amount * links.beyond_column[c, m, 1, x])
-            for y in range(row, high - 1):
-                for x in range(wide):
-                    if links.beyond_row[c, m, 0, y, x] != 0:
-                        _carry(links, m, 2, y, x, amount * links.beyond_row[c, m, 0, y, x])
-            for y in range(row, 0, -1):
-                for x in range(wide):
-                    if links.beyond_row[c, m, 1, y, x] != 0:
-                        _carry(links, m, 3, y, x, amount * links.beyond_row[c, m, 1, y, x])
-
-
-@compiled
-def _load_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
-    """Load the links from all senders to a unit on the meshes where a and b lie apart."""
-    links, lines = q.links, q.lines
-    high, wide = q.places.high, q.places.wide
-    for m in range(len(q.places.hop)):
-        if _same(q.places, m, a, b):
-            continue
-        n, first, last = _span(u, m, q)
-        for e in range(q.senders.first[c], q.senders.first[c + 1]):
-            p, amount = q.senders.stage[e], sign * q.units.copies[u] * q.senders.busy[e] * links.busy[m]
-            for y in range(high):
-                for x in range(last):
-                    if links.before_column[p, m, 0, y, x] != 0:
-                        _carry(links, m, 0, y, x, amount * links.before_column[p, m, 0, y, x])
-                for x in range(first + 1, wide):
-                    if links.before_column[p, m, 1, y, x] != 0:
-                        _carry(links, m, 1, y, x, amount * links.before_column[p, m, 1, y, x])
-            for k in range(n):
-                x = lines.columns[k]
-                for y in range(lines.last_row[x]):
-                    _carry(links, m, 2, y, x, amount * links.before_row[p, m, 0, y])
-                for y in range(lines.first_row[x] + 1, high):
-                    _carry(links, m, 3, y, x, amount * links.before_row[p, m, 1, y])
-        _forget(n, q)
-
-
-@compiled
-def _load_way(a: int, b: int, amount: float, q: Problem) -> None:
-    """Load the links from tile a to tile b."""
+def _load_edges(s: int, sends: bool, sign: int, q: Problem) -> None:
+    """Load all links for what stage s reads, and, if it sends, for what others read of it."""
     links = q.links
-    for m in range(len(q.places.hop)):
-        x, y, to, end = q.places.column[m, a], q.places.row[m, a], q.places.column[m, b], q.places.row[m, b]
-        here = amount * links.busy[m]
-        for at in range(x, to):
-            _carry(links, m, 0, y, at, here)
-        for at in range(x, to, -1):
-            _carry(links, m, 1, y, at, here)
-        for at in range(y, end):
-            _carry(links, m, 2, at, to, here)
-        for at in range(y, end, -1):
-            _carry(links, m, 3, at, to, here)
+    for e in range(q.senders.first[s], q.senders.first[s + 1]):
+        _load_edge(q.senders.stage[e], s, sign * q.senders.busy[e], links)
+    if sends:
+        for e in range(q.readers.first[s], q.readers.first[s + 1]):
+            _load_edge(s, q.readers.stage[e], sign * q.readers.busy[e], links)
 
 
-@compiled_inline
-def _load_nets(i: int, a: int, b: int, q: Problem) -> None:
-    """Let the links of partial sums follow piece i from a to b."""
-    nets, site = q.nets, q.pieces.site
-    for at in range(nets.pointer[i], nets.pointer[i + 1]):
-        e = nets.net[at]
-        if nets.target[e] == i:
-            for k in range(nets.first[e], nets.first[e + 1]):
-                s = site[nets.source[k]]
-                if _is_free(s, e, -1, k, nets, site):
-                    _load_way(s, a, -nets.busy[e], q)
-                    _load_way(s, b, nets.busy[e], q)
-        else:
-            t, end = site[nets.target[e]], nets.first[e + 1]
-            if _is_free(b, e, i, end, nets, site):
-                _load_way(b, t, nets.busy[e], q)
-            if _is_free(a, e, i, end, nets, site):
-                _load_way(a, t, -nets.busy[e], q)
+@compiled
+def _load_edge(p: int, c: int, share: float, links: LinkLoads) -> None:
+    """Load all links for what stage p sends to stage c."""
+    meshes, directions, high, wide = links.load.shape
+    for m in range(meshes):
+        amount = share * links.busy[m]
+        for d in range(directions):
+            for y in range(high):
+                for x in range(wide):
+                    links.load[m, d, y, x] += (
+                        amount * links.before[p, m, d, y, x] * links.beyond[c, m, d, y, x]
+                    )
+
+
+@compiled
+def _count_over(links: LinkLoads) -> None:
+    """Count what all links have above the cap."""
+    total = 0.0
+    meshes, directions, high, wide = links.load.shape
+    for m in range(meshes):
+        for d in range(directions):
+            for y in range(high):
+                for x in range(wide):
+                    total += max(links.load[m, d, y, x] - links.cap[m, d, y, x], 0.0)
+    links.over[0] = total
 
 
 @compiled
 def _shift(i: int, a: int, q: Problem) -> None:
     """Let lines and links follow a piece that came from tile a."""
-    pieces, s, b = q.pieces, q.pieces.stage[i], q.pieces.site[i]
+    pieces, s, b, sends = q.pieces, q.pieces.stage[i], q.pieces.site[i], q.pieces.sends[i] > 0
     units = pieces.first[i + 1] - pieces.first[i]
     if q.links.timed:
-        if pieces.sends[i] > 0:
-            _load_sender(i, a, -1, q)
-            _load_sender(i, b, 1, q)
-        _load_nets(i, a, b, q)
-        pieces.site[i] = a
+        _load_edges(s, sends, -1, q)
+        _move_sums(i, a, b, True, q)
+    for sign in (-1, 1):
+        tile = a if sign < 0 else b
+        pieces.site[i] = tile
+        _count_sender(i, tile, sign, q)
         for at in range(pieces.first[i], pieces.first[i + 1]):
-            _load_unit(pieces.unit[at], s, a, b, -1, q)
-        pieces.site[i] = b
-        for at in range(pieces.first[i], pieces.first[i + 1]):
-            _load_unit(pieces.unit[at], s, a, b, 1, q)
-        edges = units * (q.senders.first[s + 1] - q.senders.first[s])
-        edges += q.readers.first[s + 1] - q.readers.first[s]
-        q.state[1] += q.places.high * q.places.wide * edges // 2
-    _count_sender(i, a, -1, q)
-    _count_sender(i, b, 1, q)
-    pieces.site[i] = a
-    for at in range(pieces.first[i], pieces.first[i + 1]):
-        _count_unit(pieces.unit[at], s, a, b, -1, q)
-    pieces.site[i] = b
-    for at in range(pieces.first[i], pieces.first[i + 1]):
-        _count_unit(pieces.unit[at], s, a, b, 1, q)
+            _count_unit(pieces.unit[at], s, a, b, sign, q)
+    if q.links.timed:
+        _load_edges(s, sends, 1, q)
+        _count_over(q.links)
+        edges = q.senders.first[s + 1] - q.senders.first[s] + q.readers.first[s + 1] - q.readers.first[s]
+        q.state[1] += q.links.load.size * (edges + 1) // 4
     q.state[1] += len(q.places.hop) * (1 + units) * (q.places.wide + q.places.high)
 
 
 @compiled
-def _count_all(q: Problem) -> None:
-    """Count the lines and links of all pieces where nothing is counted yet."""
-    for i in range(len(q.pieces.site)):
-        _count_sender(i, q.pieces.site[i], 1, q)
-    for c in range(len(q.pieces.of_stage) - 1):
+def _count_all(costs: Floats, q: Problem) -> None:
+    """Count the lines and links of all pieces where nothing is counted yet.
+
+    costs: to add bytes x hops of every stage to, of what it reads and of its partial sums.
+    """
+    site, nets, timed = q.pieces.site, q.nets, q.links.timed
+    for i in range(len(site)):
+        _count_sender(i, site[i], 1, q)
+    for c in range(len(costs)):
         for u in range(q.units.of_stage[c], q.units.of_stage[c + 1]):
             _count_unit(u, c, -1, -1, 1, q)
-    if q.links.timed:
-        for i in range(len(q.pieces.site)):
-            if q.pieces.sends[i] > 0:
-                _load_sender(i, q.pieces.site[i], 1, q)
-        for e in range(len(q.nets.target)):
-            for k in range(q.nets.first[e], q.nets.first[e + 1]):
-                tile = q.pieces.site[q.nets.source[k]]
-                if _is_free(tile, e, -1, k, q.nets, q.pieces.site):
-                    _load_way(tile, q.pieces.site[q.nets.target[e]], q.nets.busy[e], q)
-
-
-@compiled
-def _limit_way(a: int, b: int, most: float, q: Problem) -> float:
-    """Lower the caps of the links from tile a to tile b; return the load of the busiest."""
-    links, busiest = q.links, 0.0
-    for m in range(len(q.places.hop)):
-        x, y, to, end = q.places.column[m, a], q.places.row[m, a], q.places.column[m, b], q.places.row[m, b]
-        for at in range(min(x, to), max(x, to) + 1):
-            if at != to:
-                d = 0 if to > x else 1
-                links.cap[m, d, y, at] = min(links.cap[m, d, y, at], most)
-                busiest = max(busiest, links.load[m, d, y, at])
-        for at in range(min(y, end), max(y, end) + 1):
-            if at != end:
-                d = 2 if end > y else 3
-                links.cap[m, d, at, to] = min(links.cap[m, d, at, to], most)
-                busiest = max(busiest, links.load[m, d, at, to])
-    return busiest
-
-
-@compiled
-def _limit_edge(p: int, c: int, most: float, q: Problem) -> float:
-    """Lower the caps of the links from stage p to stage c; return the load of the busiest."""
-    links, busiest = q.links, 0.0
-    for m in range(len(q.places.hop)):
-        for y in range(q.places.high):
-            for x in range(q.places.wide):
-                for d in range(4):
-                    if d < 2:
-                        used = links.before_column[p, m, d, y, x] * links.beyond_column[c, m, d, x]
-                    else:
-                        used = links.before_row[p, m, d - 2, y] * links.beyond_row[c, m, d - 2, y, x]
-                    if used > 0:
-                        links.cap[m, d, y, x] = min(links.cap[m, d, y, x], most)
-                        busiest = max(busiest, links.load[m, d, y, x])
-    return busiest
-
-
-@compiled
-def set_caps(q: Problem) -> float:
-    """Set what each link may be loaded, so that no transfer takes more than the aim; return the longest.
-
-    Where partial sums and results of a stage take too long together, both are to be shorter by the same part.
-    """
-    links, nets, site = q.links, q.nets, q.pieces.site
-    q.state[1] += len(q.readers.stage) * q.places.high * q.places.wide // 4 + len(nets.source)
-    stages, longest = len(links.queue), 0.0
-    links.cap[:] = links.aim
-    for turn in range(2):
-        for s in range(stages):
-            sums, results = links.queue[s, 0], links.queue[s, 1]
-            if turn == 0:
-                sums, results = np.inf, np.inf
-            elif links.in_turn and sums + results > links.aim:
-                part = links.aim / (sums + results)
-                longest = max(longest, sums + results)
-                sums, results = sums * part, results * part
-            else:
-                longest = max(longest, sums + results if links.in_turn else max(sums, results))
-                sums, results = (links.aim - results, links.aim - sums) if links.in_turn else (np.inf, np.inf)
-            for e in range(q.readers.first[s], q.readers.first[s + 1]):
-                busiest = _limit_edge(s, q.readers.stage[e], results, q)
-                if turn == 0:
-                    links.queue[s, 1] = max(links.queue[s, 1] if e > q.readers.first[s] else 0.0, busiest)
-            links.limit[s] = sums
-            if turn == 0:
-                links.queue[s, 0] = 0.0
-        for e in range(len(nets.target)):
-            s = q.pieces.stage[nets.target[e]]
-            for k in range(nets.first[e], nets.first[e + 1]):
-                busiest = _limit_way(site[nets.source[k]], site[nets.target[e]], links.limit[s], q)
-                if turn == 0:
-                    links.queue[s, 0] = max(links.queue[s, 0], busiest)
-    links.over[0] = 0.0
-    for m in range(links.load.shape[0]):
-        for d in range(4):
-            for y in range(q.places.high):
-                for x in range(q.places.wide):
-                    links.over[0] += max(links.load[m, d, y, x] - links.cap[m, d, y, x], 0.0)
-    return longest
+            costs[c] += _read_cost(u, c, -1, -1, q)
+        if timed:
+            _load_edges(c, False, 1, q)
+    for e in range(len(nets.target)):
+        for k in range(nets.first[e], nets.first[e + 1]):
+            tile = site[nets.source[k]]
+            if _is_free(tile, e, -1, k, nets, site):
+                i = nets.target[e]
+                costs[q.pieces.stage[i]] += _send_sum(e, tile, site[i], 1, timed, q)
+    if timed:
+        _count_over(q.links)
 
 
 @compiled
@@ -735,16 +600,13 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
     price: of a load above the cap, in byte hops; share: of the mean rise that the first threshold is.
     """
     pieces, tiles, site, over = q.pieces, q.tiles, q.pieces.site, q.links.over
-    total, rising, samples, swapped, threshold, checked = 0.0, 0.0, 0, 0, 0.0, 0
+    total, rising, samples, swapped, threshold = 0.0, 0.0, 0, 0, 0.0
     part = _TIMED_TILES if q.links.timed else _TILES
     if tiles.of_one:
         part = _ONE_LAYER
     q.state[1] = 0
     while q.state[1] < work:
         done = q.state[1]
-        if q.links.timed and done >= checked:
-            set_caps(q)
-            checked = done + work // _CHECKS
         before = over[0]
         q.state[1] += 8
         if samples >= _SAMPLES:
@@ -803,32 +665,37 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
 
 
 class Search(NamedTuple):
-    """A layout under improvement. problem: what the compiled search reads and writes."""
+    """A layout under improvement.
+
+    problem: what the compiled search reads and writes; costs: bytes x hops of every stage, as it began.
+    """
 
     layout: Layout
     problem: Problem
+    costs: Floats
 
     @classmethod
     def of(
-        cls, layout: Layout, flows: Flows, mesh: Mesh, chip: Chip, seed: int = 0, *,
-        batch_ns: Floats | None = None, aim: float = 1.0, in_turn: bool = True,
-    ) -> Search:  # fmt: skip
+        cls, layout: Layout, seed: int = 0, *, batch_ns: Floats | None = None, caps: LinkCaps = NO_CAPS
+    ) -> Search:
         """Return the search from a layout on.
 
-        batch_ns: time in which links must carry a batch of every stage, None where links take no time; aim:
-        part of it that transfers may take; in_turn: those of partial sums and then those of results.
+        batch_ns: time in which links must carry a batch of every stage, None where links take no time; cap:
+        part of it that a link may be loaded.
         """
-        pieces, tiles = layout.pieces, len(layout.sites)
+        pieces, tiles, chip = layout.pieces, len(layout.sites), layout.chip
+        flows = pieces.flows
         order = np.argsort(pieces.stage, kind="stable")
-        places = _places(layout.sites, mesh)
+        places = _places(layout.sites, Mesh.of(chip))
         size, site, stages = pieces.arrays, layout.site.copy(), pieces.stages
         head, before, after = _lists(site, tiles)
         room = chip.arrays_per_tile - np.bincount(site, size, tiles).astype(np.int64)
         stage, unit, piece, copies = pieces.units.T
+        alike = np.where(pieces.is_whole, pieces.stage, np.arange(stages, stages + len(site)))
         begins = np.flatnonzero(np.diff(unit, prepend=-1))
         of_piece = np.argsort(piece, kind="stable")
         lists = PieceLists(
-            size, pieces.stage, pieces.sends.astype(np.float64), site, before, after, pieces.alike, order,
+            size, pieces.stage, pieces.sends.astype(np.float64), site, before, after, alike, order,
             _pointers(pieces.stage, stages), _pointers(piece, len(site)), unit[of_piece],
         )  # fmt: skip
         units = Units(
@@ -839,14 +706,16 @@ class Search(NamedTuple):
         )
         p, c, sums = flows.producer, flows.consumer, pieces.sums
         receiving = np.bincount(stage[begins], copies[begins], stages)
-        pairs = pieces.column_blocks[p] * receiving[c]
+        pairs = np.bincount(pieces.stage, pieces.sends, stages)[p] * receiving[c]
         copied = np.array([held.copies for held in pieces.held], dtype=np.float64)
         batch = np.ones(stages) if batch_ns is None else batch_ns
         busy = flows.pixel_bytes * flows.block_pixels * copied[p] / pairs / batch[p]
         summed = pieces.stage[sums.target]
-        nets = _nets(layout, chip, sums.size_bytes * copied[summed] / flows.blocks[summed] / batch[summed])
+        nets = _nets(pieces, chip, sums.size_bytes * copied[summed] / flows.blocks[summed] / batch[summed])
         extent = places.high, places.wide
-        links = _links(len(places.hop), stages if batch_ns is not None else 0, *extent, chip, aim, in_turn)
+        links = _links(
+            len(places.hop), stages if batch_ns is not None else 0, *extent, chip, caps, layout.sites
+        )
         problem = Problem(
             places,
             lists,
@@ -859,22 +728,14 @@ class Search(NamedTuple):
             links,
             np.array([seed % (_RANDOM_PRIME - 1) + 1, 0], dtype=np.int64),
         )
-        _count_all(problem)
-        return cls(layout, problem)
+        costs = np.zeros(stages)
+        _count_all(costs, problem)
+        return cls(layout, problem, costs)
 
-    @property
-    def longest(self) -> float:
-        """Part of a batch that the longest transfer takes, without its hops."""
-        return float(set_caps(self.problem))
-
-    def aimed(self, aim: float) -> Search:
-        """Return the search with another aim."""
-        return self._replace(problem=self.problem._replace(links=self.problem.links._replace(aim=aim)))
-
-    def run(self, work: int, price: float = 0.0, share: float = FIRST_THRESHOLD) -> tuple[Layout, float]:
-        """Return the layout after so much work, and the change of its byte hops as it counts them."""
-        change = anneal(self.problem, work, price, share)
-        return replace(self.layout, site=self.problem.pieces.site.copy()), change
+    def run(self, work: float, price: float = 0.0, share: float = FIRST_THRESHOLD) -> Layout:
+        """Return the layout after so many units of work."""
+        anneal(self.problem, round(work * OPERATIONS), price, share)
+        return replace(self.layout, site=self.problem.pieces.site.copy())
 
 
 def _places(sites: Ints, mesh: Mesh) -> Places:
@@ -894,9 +755,9 @@ def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: in
     return Neighbours(_pointers(one, stages), other[order], weight[order], busy[order])
 
 
-def _nets(layout: Layout, chip: Chip, busy: Floats) -> Nets:
+def _nets(pieces: Pieces, chip: Chip, busy: Floats) -> Nets:
     """Return the nets. busy: time on a link in a batch of the stage."""
-    pieces, sums = layout.pieces, layout.pieces.sums
+    sums = pieces.sums
     several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
     sizes = pieces.arrays[sums.source]
     sizes = sizes[np.lexsort((sizes, sums.net))]
@@ -917,18 +778,20 @@ def _lines(meshes: int, stages: int, high: int, wide: int) -> Lines:
 
 
 def _links(
-    meshes: int, stages: int, high: int, wide: int, chip: Chip, aim: float, in_turn: bool
+    meshes: int, stages: int, high: int, wide: int, chip: Chip, caps: LinkCaps, sites: Ints
 ) -> LinkLoads:
     """Return links without loads. stages: 0 where links take no time."""
     busy = np.full(meshes, 1.0 / (chip.bandwidth_tile_gb_s or np.inf))
     if meshes > 1:
         busy[-1] = 1.0 / (chip.bandwidth_chip_gb_s or np.inf)
-    each = stages, meshes, 2
-    columns, rows = np.zeros((*each, wide)), np.zeros((*each, high))
-    beyond_row, before_column = np.zeros((2, *each, high, wide))
-    load, cap = np.zeros((2, meshes, 4, high, wide))
-    queue, over, counts = np.zeros((stages, 2)), np.zeros(1), (columns, beyond_row, before_column, rows)
-    return LinkLoads(load, cap, queue, np.zeros(stages), *counts, busy, over, stages > 0, aim, in_turn)
+    links = meshes, 4, high, wide
+    before, beyond = np.zeros((2, stages, *links))
+    cap = np.full(links, caps.other)
+    keys: list[LinkKey] = [*map(tuple, np.unique(sites[:, :2], axis=0).tolist()), None]
+    for key, own in caps.of_key.items():
+        here = cap[keys.index(key), :, : own.shape[1], : own.shape[2]]
+        np.divide(1.0, own, out=here, where=own > 0)
+    return LinkLoads(np.zeros(links), before, beyond, busy, cap, np.zeros(1), stages > 0)
 
 
 def _pointers(keys: Ints, count: int) -> Ints:

@@ -17,6 +17,7 @@ cost as well, and each round aims at less than the one before it reached.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -225,11 +226,10 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     return sum(stage * arrays * count for stage, arrays, count in content) / total, content
 
 
-_OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
 _WORK_PER_PLACE = 0.2  # units that pay, for each piece and tile: 0.4 gained 1 % in byte hops
 _MOST_WORK = 300  # units, unless more are asked for
 _TIMED = 3  # times as much where links take time
-_ROUNDS = 6  # of the second half of the work
+_ROUNDS = 12
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
 _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
@@ -249,8 +249,6 @@ class Arrangement:
     """
 
     layout: Layout
-    flows: Flows
-    mesh: Mesh
     cost: float
     constructed: float
     work: int
@@ -273,27 +271,38 @@ def arrange(
     of `stop` end; timer: of this allocation, None where links take no time.
     Raises SpecError or CapacityError if it cannot be placed.
     """
-    chip = chip_of(hardware)
-    mesh, flows = Mesh.of(chip), Flows.of(graph, hardware)
+    chip, flows = chip_of(hardware), Flows.of(graph, hardware)
     widths = row_block_widths(graph.network, hardware, dict(zip(graph.names, graph.blocks, strict=True)))
+    improver = _Improver(seed, stop or Work(), timer, is_striped=widths is None)
     starts = list[Layout]()
     for filled in _fillings(graph, held, hardware, widths):
-        rows = filled.assign_pieces_to_copies([each.together for each in held])
-        pieces = Pieces.of(held, flows, *rows[:3], by_rows=widths is not None)
-        starts.append(_on_best_curve(pieces, rows[3], flows, mesh))
-    if widths is None:
-        starts = [_striped(each, flows, mesh) for each in starts]
-    improver = _Improver(flows, mesh, chip, seed, stop or Work(), timer, widths is None)
-    constructed = min(layout.cost(flows, mesh) for layout in starts)
+        *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
+        heights = [MAX_LINES if widths is None else 1] * len(held)
+        pieces = Pieces.of(held, flows, (rows[0], rows[1], rows[2]), heights, {})
+        starts.append(improver.striped(_on_best_curve(pieces, tile, chip)))
+    constructed = min(map(_cost, starts))
     chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
-    meshes = chips + 1 if chips > 1 else 1
     if work is None:
-        more = meshes * (_TIMED if timer else 1)
+        more = (chips + 1 if chips > 1 else 1) * (_TIMED if timer else 1)
         work = max(1, round(more * min(_MOST_WORK, _WORK_PER_PLACE * places)))
-    if len(starts[0].sites) < 2 or pieces.stages * meshes * max(*mesh.tiles, *mesh.chips) > _MOST_COUNTED:
+    if len(starts[0].sites) < 2 or not _is_countable(starts[0]):
         work = 0
     found = improver.improve(starts, work)
-    return Arrangement(found.layout, flows, mesh, found.cost, constructed, work, found.times)
+    return Arrangement(found.layout, found.cost, constructed, work, found.times)
+
+
+def _is_countable(layout: Layout, *, links: bool = False) -> bool:
+    """Return True if there is memory for the lines of all stages and meshes, or for their links."""
+    chips, chip = len(np.unique(layout.sites[:, :2], axis=0)), layout.chip
+    most = max(map(math.prod, (chip.tiles, chip.chips))) if links else max(*chip.tiles, *chip.chips)
+    return layout.pieces.stages * (chips + 1) * most <= _MOST_COUNTED
+
+
+def _cost(layout: Layout) -> float:
+    """Return the bytes x hops of a layout."""
+    if _is_countable(layout):
+        return float(Search.of(layout).costs.sum())
+    return TileRoutes.of_layout(layout).byte_hops(Mesh.of(layout.chip).chip_hop)
 
 
 class _Placed(NamedTuple):
@@ -312,104 +321,71 @@ class _Placed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Improver:
-    """Improvement of layouts. striped: whether copies are cut into stripes."""
+    """Improvement of layouts. is_striped: whether copies are cut into stripes."""
 
-    flows: Flows
-    mesh: Mesh
-    chip: Chip
     seed: int
     stop: Work
     timer: TransferTimer | None
-    striped: bool
+    is_striped: bool
 
     def improve(self, starts: Sequence[Layout], work: int) -> _Placed:
         """Return the best layout found from these, the same for equal arguments."""
-        if work < 1:
-            return min(map(self._timed, starts), key=lambda each: each.key)
         every = [*starts]
-        for layout in starts:  # half of the work from both starts
-            every += self._annealed(layout, work / 2 / len(starts), _HOT)
-        found, step = self._timed(min(every, key=self._guess)), _STEP_DOWN
-        for turn in range(1, _ROUNDS + 1):
+        for layout in starts if work else ():  # half of the work from all starts
+            if not self.stop.out_of_time:
+                more = Search.of(layout, self.seed).run(work / 2 / len(starts), share=_HOT)
+                every += [more, self.striped(more)]
+                if self.is_striped and self.timer is not None:
+                    whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))
+                    every.append(replace(more, pieces=whole))
+        found = min(map(self._timed, every), key=lambda each: each.key)
+        step = _STEP_DOWN
+        for turn in range(1, _ROUNDS + 1 if work else 0):
             if self.stop.out_of_time:
                 break
-            more = self._annealed(found.layout, work / 2 / _ROUNDS, FIRST_THRESHOLD, found, turn, step)
-            now = self._timed(min(more, key=self._guess))
+            search, price = self._search(found, step, self.seed + turn)
+            now = self._timed(search.run(work / 2 / _ROUNDS, price))
             step = step if now.key < found.key else step**0.5
             found = min(found, now, key=lambda each: each.key)
         return found
 
-    def _annealed(
-        self,
-        layout: Layout,
-        work: float,
-        share: float,
-        start: _Placed | None = None,
-        turn: int = 0,
-        step: float = 1.0,
-    ) -> list[Layout]:
-        """Return a layout after a search, and with other stripes.
+    def _search(self, start: _Placed, step: float, seed: int) -> tuple[Search, float]:
+        """Return a search from a layout on, and the price of loads.
 
-        start: the layout timed, whose links guide; step: of its latency that is aimed at.
+        step: part of its latency that is aimed at.
         """
-        if self.stop.out_of_time:
-            return [layout]
-        seed = self.seed + turn
-        if start is None or start.times is None or not start.times.slowest:
-            search, price = Search.of(layout, self.flows, self.mesh, self.chip, seed), 0.0
-        else:
-            search, price = self._guided(layout, seed), _PRICE * start.cost
-            aim = max(1.0, step * start.times.factor) * search.longest / start.times.slowest
-            if start.times.graph.unit == "ticks":  # whose edges are delayed by loads of any size
-                aim = step * search.longest
-            search = search.aimed(_MARGIN * aim)
-        found, _ = search.run(round(work * _OPERATIONS), price, share)
-        striped = _striped(found, self.flows, self.mesh) if self.striped else found
-        every = [found] if striped is found else [found, striped]
-        if self.striped and self.timer is not None:
-            whole = found.pieces.in_stripes(self.flows, np.full(len(found.pieces.held), MAX_LINES))
-            every.append(replace(found, pieces=whole))
-        return every
-
-    def _guess(self, layout: Layout) -> tuple[float, float]:
-        """Return the longest transfer without its hops, unless it is short, and the byte hops."""
-        if self.timer is None:
-            return 0.0, self._cost(layout)
-        return max(_SHORT, self._guided(layout, 0).longest), self._cost(layout)
-
-    def _guided(self, layout: Layout, seed: int) -> Search:
-        timer = self.timer
-        if timer is None:
-            return Search.of(layout, self.flows, self.mesh, self.chip, seed)
-        batch_ns, in_turn = timer.batch_ns, timer.graph.unit == "steps"
-        of_layout = layout, self.flows, self.mesh, self.chip, seed
-        return Search.of(*of_layout, batch_ns=batch_ns, in_turn=in_turn)
-
-    def _cost(self, layout: Layout) -> float:
-        return layout.cost(self.flows, self.mesh)
+        times = start.times
+        if (
+            self.timer is None
+            or times is None
+            or not times.slowest
+            or not _is_countable(start.layout, links=True)
+        ):
+            return Search.of(start.layout, seed), 0.0
+        part = step if times.graph.unit == "ticks" else max(1.0, step * times.factor) / times.slowest
+        caps = times.caps(_MARGIN * part)
+        return Search.of(start.layout, seed, batch_ns=self.timer.batch_ns, caps=caps), _PRICE * start.cost
 
     def _timed(self, layout: Layout) -> _Placed:
-        times = None
-        if self.timer is not None:
-            times = self.timer.of_routes(TileRoutes.of_layout(layout, self.flows, self.timer.placed_copies))
-        return _Placed(layout, self._cost(layout), times)
+        times = None if self.timer is None else self.timer.of_routes(TileRoutes.of_layout(layout))
+        return _Placed(layout, _cost(layout), times)
 
-
-def _striped(layout: Layout, flows: Flows, mesh: Mesh) -> Layout:
-    """Return the layout with stripes as high as cost least, of those that halve again and again."""
-    pieces, best = layout.pieces, layout
-    rows = np.array([1 + max(block.row_block for block in held[0].blocks) for held in pieces.held])
-    cut = pieces.arrays < np.array([each.together for each in pieces.held])[pieces.stage]
-    rows[np.bincount(pieces.stage[cut], minlength=len(rows)) == 0] = 1
-    heights, costs = [np.array(pieces.heights)], [layout.costs(flows, mesh)]
-    for halvings in range(int(rows.max()).bit_length()):
-        heights.append(np.maximum(1, rows >> halvings))
-        costs.append(replace(layout, pieces=pieces.in_stripes(flows, heights[-1])).costs(flows, mesh))
-    # of each stage those that are best for itself if all are as high, then of all stages together
-    heights.append(np.array(heights)[np.argmin(costs, axis=0), np.arange(len(rows))])
-    costs.append(replace(layout, pieces=pieces.in_stripes(flows, heights[-1])).costs(flows, mesh))
-    least = int(np.argmin(np.sum(costs, axis=1)))
-    return best if least == 0 else replace(layout, pieces=pieces.in_stripes(flows, heights[least]))
+    def striped(self, layout: Layout) -> Layout:
+        """Return the layout with stripes as high as cost least, of those that halve again and again."""
+        pieces = layout.pieces
+        if not self.is_striped or not _is_countable(layout):
+            return layout
+        rows = np.array([1 + max(block.row_block for block in held[0].blocks) for held in pieces.held])
+        rows[np.bincount(pieces.stage[~pieces.is_whole], minlength=len(rows)) == 0] = 1
+        heights, costs = [np.array(pieces.heights)], [Search.of(layout).costs]
+        for halvings in range(int(rows.max()).bit_length()):
+            heights.append(np.maximum(1, rows >> halvings))
+            costs.append(Search.of(replace(layout, pieces=pieces.in_stripes(heights[-1]))).costs)
+        # of each stage those that are best for itself if all are as high, then of all stages together
+        heights.append(np.array(heights)[np.argmin(costs, axis=0), np.arange(len(rows))])
+        costs.append(Search.of(replace(layout, pieces=pieces.in_stripes(heights[-1]))).costs)
+        least = int(np.argmin(np.sum(costs, axis=1)))
+        return replace(layout, pieces=pieces.in_stripes(heights[least]))
 
 
 def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware) -> bool:
@@ -456,17 +432,15 @@ def _fillings(
         yield dense(demand, copies, tiles)
 
 
-def _on_best_curve(pieces: Pieces, tile: Ints, flows: Flows, mesh: Mesh) -> Layout:
+def _on_best_curve(pieces: Pieces, tile: Ints, chip: Chip) -> Layout:
     """Return the layout on the curve over the mesh along which the pieces cost least; tile: of each, its
     number along it."""
-    tiles = int(tile.max()) + 1
-    layouts = [Layout(pieces, tile, curve) for curve in mesh.curves(tiles)]
-    best = min(layouts, key=lambda layout: layout.cost(flows, mesh))
-    if mesh.count <= _ALL_TILES:
-        sites = mesh.all_sites()
-        place = {tuple(site): number for number, site in enumerate(sites.tolist())}
-        to = np.array([place[tuple(site)] for site in best.sites.tolist()], dtype=np.int64)
-    else:
-        sites = best.sites[: tiles + tiles // 4]
-        to = np.arange(len(sites))
-    return Layout(pieces, to[tile], sites)
+    tiles, mesh = int(tile.max()) + 1, Mesh.of(chip)
+    layouts = [Layout(pieces, tile, curve, chip) for curve in mesh.curves(tiles)]
+    best = min(layouts, key=_cost)
+    if mesh.count > _ALL_TILES:
+        return replace(best, sites=best.sites[: tiles + tiles // 4])
+    sites = mesh.all_sites()
+    place = {tuple(site): number for number, site in enumerate(sites.tolist())}
+    to = np.array([place[tuple(site)] for site in best.sites.tolist()], dtype=np.int64)
+    return Layout(pieces, to[tile], sites, chip)

@@ -30,11 +30,10 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from rramalloc.commands.place.links import Readers, Tree
-from rramalloc.commands.place.mesh import Mesh, Site
+from rramalloc.commands.place.mesh import Site
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import MAX_LINES
+from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.blocks import Block, StoredCopies
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import BITS_PER_BYTE
@@ -140,43 +139,47 @@ class Sent(NamedTuple, Generic[P]):
 class Pieces:
     """The pieces that the copies of all stages are cut into, one row each.
 
-    held: what the arrays of every stage hold; stage, arrays, copy: int64, `arrays` arrays of set `copy` of
-    the stage, rows of a set in the order in which its blocks fill them; sends: int64, column blocks whose
-    results leave from the piece; units: int64 (k, 4), rows of stage, number of a unit that reads the same
-    inputs, a piece of it, and how many such units there are; sums: between pieces; heights: row blocks of a
-    stripe of every stage.
+    held: what the arrays of every stage hold; flows: between stages; stage, arrays, copy: int64, `arrays`
+    arrays of set `copy` of the stage, rows of a set in the order in which its blocks fill them; heights: row
+    blocks of a stripe of every stage. sends: int64, column blocks whose results leave from the piece; units:
+    int64 (k, 4), rows of stage, number of a unit that reads the same inputs, a piece of it, and how many such
+    units there are; sums: between pieces; known: what sets cut alike send, by stage, height and cut.
     """
 
     held: Sequence[StoredCopies]
+    flows: Flows
     stage: Ints
     arrays: Ints
     copy: Ints
+    heights: Sequence[int]
     sends: Ints
     units: Ints
     sums: Sums
-    heights: Sequence[int]
+    known: dict[tuple[int, ...], Sent[int]]
 
     @classmethod
     def of(
-        cls, held: Sequence[StoredCopies], flows: Flows, stage: Ints, arrays: Ints, copy: Ints, *,
-        by_rows: bool = False, heights: Sequence[int] | None = None,
-    ) -> Pieces:  # fmt: skip
-        """Return the pieces from what a row says of each."""
-        if heights is None:
-            heights = [1 if by_rows else MAX_LINES] * len(held)
-        copies = np.array([each.copies for each in held], dtype=np.int64)
-        column_bytes = flows.column_bytes * flows.blocks / copies
+        cls,
+        held: Sequence[StoredCopies],
+        flows: Flows,
+        rows: tuple[Ints, Ints, Ints],
+        heights: Sequence[int],
+        known: dict[tuple[int, ...], Sent[int]],
+    ) -> Pieces:
+        """Return the pieces. rows: stage, arrays and copy of each."""
+        stage, arrays, copy = rows
+        column_bytes = flows.column_bytes * flows.blocks / [each.copies for each in held]
         sends = np.zeros(len(stage), dtype=np.int64)
         sizes, targets, sources = list[float](), list[int](), list[list[int]]()
-        known: dict[tuple[int, ...], Sent[int]] = {}
         length, units = arrays.tolist(), list[tuple[int, int, int, int]]()
         members: dict[tuple[int, int], list[int]] = {}
         for piece, of in enumerate(zip(stage.tolist(), copy.tolist(), strict=True)):
             members.setdefault(of, []).append(piece)
         for (s, number), own in members.items():
-            key = s, *(length[piece] for piece in own)
+            cut = [length[piece] for piece in own]
+            key = s, heights[s], *cut
             if key not in known:  # copies cut alike are alike
-                local = np.repeat(np.arange(len(own)), key[1:]).tolist()
+                local = np.repeat(np.arange(len(own)), cut).tolist()
                 blocks = _in_order(held[s], number, heights[s])
                 known[key] = Sent.of((0, block, at) for block, at in zip(blocks, local, strict=True))
             for at, count in known[key].sends.items():
@@ -195,7 +198,7 @@ class Pieces:
             np.array([piece for each in sources for piece in each], dtype=np.int64),
         )
         reads = np.array(units, dtype=np.int64).reshape(-1, 4)
-        return cls(held, stage, arrays, copy, sends, reads, sums, heights)
+        return cls(held, flows, *rows, heights, sends, reads, sums, known)
 
     @property
     def stages(self) -> int:
@@ -203,40 +206,14 @@ class Pieces:
         return len(self.held)
 
     @cached_property
-    def alike(self) -> Ints:
-        """Pieces of equal numbers can change places without effect: whole copies of a stage."""
-        numbers = np.arange(self.stages, self.stages + len(self.stage))
-        together = np.array([each.together for each in self.held], dtype=np.int64)
-        return np.where(self.arrays == together[self.stage], self.stage, numbers)
+    def is_whole(self) -> Any:
+        """Return which pieces are whole sets."""
+        return self.arrays == np.array([each.together for each in self.held])[self.stage]
 
-    def in_stripes(self, flows: Flows, heights: Ints) -> Pieces:
+    def in_stripes(self, heights: Ints) -> Pieces:
         """Return the same pieces, which the blocks of each stage fill in stripes of so many row blocks."""
         rows = self.stage, self.arrays, self.copy
-        return Pieces.of(self.held, flows, *rows, heights=heights.tolist())
-
-    def blocks(self, stage: int, copy: int) -> list[Block]:
-        """Return the blocks of a set of arrays, in the order in which it fills pieces."""
-        return _in_order(self.held[stage], copy, self.heights[stage])
-
-    def contents(self) -> dict[tuple[int, int], list[tuple[int, list[Block]]]]:
-        """Return the pieces of every set of arrays, by stage and number, each with the blocks it holds."""
-        found: dict[tuple[int, int], list[tuple[int, list[Block]]]] = {}
-        rest: dict[tuple[int, int], Iterator[Block]] = {}
-        for piece, of in enumerate(zip(self.stage.tolist(), self.copy.tolist(), strict=True)):
-            if of not in rest:
-                rest[of] = iter(self.blocks(*of))
-            found.setdefault(of, []).append((piece, list(islice(rest[of], int(self.arrays[piece])))))
-        return found
-
-    @cached_property
-    def taken(self) -> Ints:
-        """Arrays of every stage."""
-        return np.bincount(self.stage, self.arrays, self.stages).astype(np.int64)
-
-    @cached_property
-    def column_blocks(self) -> Ints:
-        """Column blocks of all copies of every stage; one array of each sends their results."""
-        return np.bincount(self.stage, self.sends, self.stages).astype(np.int64)
+        return Pieces.of(self.held, self.flows, rows, heights.tolist(), self.known)
 
 
 def _in_order(held: StoredCopies, number: int, height: int) -> list[Block]:
@@ -249,62 +226,27 @@ def _in_order(held: StoredCopies, number: int, height: int) -> list[Block]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Pieces in tiles of the mesh. site: int64, the tile of every piece; sites: int64 (k, 4), all tiles."""
+    """Pieces in tiles. site: int64, tile of every piece; sites: int64 (k, 4), all tiles; chip: of them."""
 
     pieces: Pieces
     site: Ints
     sites: Ints
+    chip: Chip
 
-    def mean_hops(self, flows: Flows, mesh: Mesh) -> Floats:
-        """Return the mean of the weighted hops over pairs of an array that gives and a unit that takes, to
-        all tiles of the unit, of each edge."""
-        place, units = self.sites[self.site], self.pieces.units
-        _, rows = np.unique(np.stack([units[:, 1], self.site[units[:, 2]]]), axis=1, return_index=True)
-        readers = Readers(units[rows, 1], place[units[rows, 2]], units[rows, 3])
-        _, first = np.unique(units[:, 1], return_index=True)
-        stage_of = units[first, 0]  # units are numbered from 0
-        on_chip, between = np.zeros((2, len(flows.producer)), dtype=np.int64)
-        chips = np.unique(place[:, :2], axis=0)
-        for chip in chips.tolist():
-            here = (place[:, :2] == chip).all(axis=1)
-            everywhere, inside = readers.on_chip(tuple(chip))
-            on_chip += self._apart(flows, here, place[:, 2:], Tree.of(everywhere), stage_of)
-            on_chip += self._apart(flows, ~here, np.zeros_like(place[:, 2:]), Tree.of(inside), stage_of)
-        if len(chips) > 1:
-            every, tree = np.ones(len(place), dtype=bool), Tree.of(readers.chips)
-            between = self._apart(flows, every, place[:, :2], tree, stage_of)
-        receiving = np.bincount(stage_of, units[first, 3], self.pieces.stages)
-        pairs = self.pieces.column_blocks[flows.producer] * receiving[flows.consumer]
-        mean: Floats = (on_chip + mesh.chip_hop * between) / np.maximum(pairs, 1)
-        return mean
+    def contents(self) -> Iterator[tuple[int, int, Site, list[Block]]]:
+        """Yield the stage, copy, tile and blocks of every piece, stage after stage, set after set.
 
-    def cost(self, flows: Flows, mesh: Mesh) -> float:
-        """Return the bytes x hops of all edges and of all partial sums."""
-        return math.fsum(self.costs(flows, mesh).tolist())
-
-    def costs(self, flows: Flows, mesh: Mesh) -> Floats:
-        """Return the bytes x hops that every stage takes: of what it reads, and of its partial sums."""
-        sums, stages = self.pieces.sums, self.pieces.stages
-        sent = np.unique(np.stack([sums.net, self.site[sums.source]]), axis=1)
-        target = sums.target[sent[0]]
-        of_sums = sums.size_bytes[sent[0]] * mesh.hops(self.sites[sent[1]], self.sites[self.site[target]])
-        of_edges = flows.size_bytes * self.mean_hops(flows, mesh)
-        found = np.bincount(flows.consumer, of_edges, stages).astype(np.float64)
-        return found + np.bincount(self.pieces.stage[target], of_sums, stages)
-
-    def _apart(self, flows: Flows, among: Any, place: Ints, tree: Tree, stage_of: Ints) -> Ints:
-        """Return the hops of each edge, from the pieces `among` all at their places of a mesh.
-
-        A way is as long as the cuts between lines that it passes.
+        Sets of arrays that lie together are numbered in the order of their tiles.
         """
-        p, c, apart = flows.producer, flows.consumer, np.zeros(len(flows.producer), dtype=np.int64)
-        for axis, low, high in ((1, tree.left, tree.right), (0, tree.up, tree.down)):
-            lines = int(max(place[:, axis].max(), high[:, 0].max(initial=0))) + 1
-            given, nearest, farthest = np.zeros((3, self.pieces.stages, lines), dtype=np.int64)
-            np.add.at(given, (self.pieces.stage[among], place[among, axis]), self.pieces.sends[among])
-            np.add.at(nearest, (stage_of[low[:, -1]], low[:, 0]), low[:, -2])
-            np.add.at(farthest, (stage_of[high[:, -1]], high[:, 0]), high[:, -2])
-            given, nearest, farthest = (each.cumsum(axis=1) for each in (given, nearest, farthest))
-            apart += (given[p] * (farthest[c][:, -1:] - farthest[c])).sum(axis=1)
-            apart += ((given[p][:, -1:] - given[p]) * nearest[c]).sum(axis=1)
-        return apart
+        pieces, rank = self.pieces, np.empty(len(self.sites), dtype=np.int64)
+        rank[np.lexsort(self.sites.T[::-1])] = np.arange(len(self.sites))
+        sets: list[dict[int, list[int]]] = [{} for _ in pieces.held]
+        for piece in np.lexsort((rank[self.site], pieces.stage)).tolist():
+            sets[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
+        for stage, of_stage in enumerate(sets):
+            for number, own in enumerate(of_stage.values()):
+                blocks = iter(_in_order(pieces.held[stage], number, pieces.heights[stage]))
+                for piece in sorted(own):
+                    site = tuple(self.sites[self.site[piece]].tolist())
+                    held = list(islice(blocks, int(pieces.arrays[piece])))
+                    yield stage, pieces.held[stage][number].replica, site, held

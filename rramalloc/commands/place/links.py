@@ -45,14 +45,23 @@ class Loads:
 
     def add(self, route: LinkRoute, per_pair: float) -> None:
         """Add what every pair of a route sends over its links."""
+        own = self._of(route)
+        own += route.pairs * per_pair
+
+    def at_least(self, route: LinkRoute, least: float) -> None:
+        """Raise the load of all links of a route to `least`."""
+        own = self._of(route)
+        np.maximum(own, least, out=own, where=route.pairs > 0)
+
+    def _of(self, route: LinkRoute) -> npt.NDArray[np.float64]:
+        """Return the loads of the rectangle of a route."""
         _, rows, columns = route.pairs.shape
         room = (4, route.row + rows, route.column + columns)
         here = self.of_key.get(route.key, np.zeros(room))
         if (wider := tuple(max(pair) for pair in zip(room, here.shape, strict=True))) != here.shape:
             here = np.pad(here, [(0, most - own) for most, own in zip(wider, here.shape, strict=True)])
         self.of_key[route.key] = here
-        own = route.of(here)
-        own += route.pairs * per_pair
+        return route.of(here)
 
     def listed(self) -> list[tuple[float, LinkKey, tuple[int, int], tuple[int, int]]]:
         """Return (load, chip or None, start, end) of every link with a load, the busiest first."""
@@ -63,6 +72,16 @@ class Loads:
                 load = float(loads[direction, row, column])
                 links.append((load, key, (row, column), (row + down, column + right)))
         return sorted(links, key=lambda link: (-link[0], link[1] or (-1, -1), link[2:]))
+
+
+class LinkCaps(NamedTuple):
+    """What links may be loaded. of_key: as of `Loads`, its reciprocal, 0 for links with the cap `other`."""
+
+    of_key: dict[LinkKey, npt.NDArray[np.float64]]
+    other: float
+
+
+NO_CAPS = LinkCaps({}, np.inf)
 
 
 def distinct(places: Ints) -> tuple[Ints, Ints]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Unpack
 
 import numpy as np
@@ -24,7 +23,7 @@ from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.commands.place.arrange import Arrangement, arrange, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
-from rramalloc.commands.place.mesh import chip_of
+from rramalloc.commands.place.mesh import Mesh, Site, chip_of
 from rramalloc.commands.place.placement import (
     Flow,
     Link,
@@ -66,28 +65,15 @@ from rramalloc.version import __version__
 def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
     """Return one record per array in use, by chip, tile and index; names: of the stages.
 
-    Sets of arrays that lie together are numbered in the order of their tiles, and the arrays of a tile are
-    filled stage after stage, set after set, block after block.
+    The arrays of a tile are filled stage after stage, set after set, block after block.
     """
-    pieces, rank = layout.pieces, np.empty(len(layout.sites), dtype=np.int64)
-    rank[np.lexsort(layout.sites.T[::-1])] = np.arange(len(layout.sites))
-    sets: list[dict[int, list[int]]] = [{} for _ in names]
-    for piece in np.lexsort((rank[layout.site], pieces.stage)).tolist():
-        sets[int(pieces.stage[piece])].setdefault(int(pieces.copy[piece]), []).append(piece)
-    found, used = [], [0] * len(layout.sites)
-    for stage, of_stage in enumerate(sets):
-        for number, own in enumerate(of_stage.values()):
-            replica, blocks = pieces.held[stage][number].replica, iter(pieces.blocks(stage, number))
-            for piece in sorted(own):
-                site = int(layout.site[piece])
-                row, column, *tile = layout.sites[site].tolist()
-                held = list(islice(blocks, int(pieces.arrays[piece])))
-                held.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
-                for index, block in enumerate(held, used[site]):
-                    found.append(
-                        array_of((row, column), (tile[0], tile[1]), index, names[stage], replica, block)
-                    )
-                used[site] += len(held)
+    found, used = list[PlacedArray](), Counter[Site]()
+    for stage, replica, site, blocks in layout.contents():
+        blocks.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
+        row, column, *tile = site
+        for index, block in enumerate(blocks, used[site]):
+            found.append(array_of((row, column), (tile[0], tile[1]), index, names[stage], replica, block))
+        used[site] += len(blocks)
     return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
 
 
@@ -226,8 +212,9 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         error.remedies = _remedies(stored, source, error.need)
         raise
     arrays = assembled(found.layout, names)
-    routes = TileRoutes.of(arrays, names, found.flows, stored.copies)
-    times, interval_ns, layers = dict[str, Any](), None, _layers(stored, source, arrays)
+    routes = TileRoutes.of_layout(found.layout)
+    chip_hop, layers = Mesh.of(chip_of(hardware)).chip_hop, _layers(stored, source, arrays)
+    times, interval_ns = dict[str, Any](), None
     if timer is not None and found.times is not None:
         alone_ns, interval_ns = timer.alone
         times = {"latency_ns_alone": alone_ns, "latency_ns": found.times.latency_ns}
@@ -239,10 +226,10 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         network=NetworkId.of(network),
         hardware=hardware,
         options=PlacementOptions(**dict(source.options), seed=seed, work=found.work, latency_table=measured),
-        traffic=Traffic(cost=found.cost, constructed=found.constructed, chip_hop=found.mesh.chip_hop),
+        traffic=Traffic(cost=routes.byte_hops(chip_hop), constructed=found.constructed, chip_hop=chip_hop),
         **times,
         layers=layers,
-        flows=_flows(names, routes, found.mesh.chip_hop, _delays(routes, timer, hardware)),
+        flows=_flows(names, routes, chip_hop, _delays(routes, timer, hardware)),
         links=tuple(_links(routes, hardware, interval_ns)),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
@@ -293,7 +280,7 @@ def _slowed(
     hardware, (load, key, start, end) = timer.hardware, times.busiest
     field = "bandwidth_chip_gb_s" if key is None else "bandwidth_tile_gb_s"
     gb_s, remedies = getattr(chip_of(hardware), field), list[str]()
-    routes = TileRoutes.of_layout(found.layout, found.flows, stored.copies)
+    routes = TileRoutes.of_layout(found.layout)
     for part in (1.0, 1.25, 1.6, 2.0, 4.0):
         enough = float(f"{gb_s * times.slowest * part:.2g}")
         wider = replace(timer, hardware=hardware.with_values({f"chip.{field}": enough}))

@@ -23,6 +23,7 @@ import numpy as np
 from rramalloc.commands.place.layout import Flows, Layout, Sent
 from rramalloc.commands.place.links import (
     HeldArrays,
+    LinkCaps,
     LinkKey,
     LinkRoute,
     Loads,
@@ -171,14 +172,14 @@ class TileRoutes:
         return cls._between([Endpoints.of(held) for held in of_layer.values()], flows, copies)
 
     @classmethod
-    def of_layout(cls, layout: Layout, flows: Flows, copies: Ints) -> TileRoutes:
+    def of_layout(cls, layout: Layout) -> TileRoutes:
         """Return all routes of the arrays of a layout."""
-        pieces, sites = layout.pieces, [tuple(site) for site in layout.sites[layout.site].tolist()]
+        pieces = layout.pieces
         of_stage: list[list[tuple[int, Block, Site]]] = [[] for _ in pieces.held]
-        for (stage, number), parts in pieces.contents().items():
-            replica = pieces.held[stage][number].replica
-            of_stage[stage] += [(replica, block, sites[piece]) for piece, held in parts for block in held]
-        return cls._between([Endpoints.of(held) for held in of_stage], flows, copies)
+        for stage, replica, site, blocks in layout.contents():
+            of_stage[stage] += [(replica, block, site) for block in blocks]
+        copies = np.array([each.copies for each in pieces.held], dtype=np.int64)
+        return cls._between([Endpoints.of(held) for held in of_stage], pieces.flows, copies)
 
     @classmethod
     def _between(cls, endpoints: Sequence[Endpoints], flows: Flows, copies: Ints) -> TileRoutes:
@@ -210,6 +211,11 @@ class TileRoutes:
         """Bytes that each carries per batch of its sender."""
         pixels = self.flows.block_pixels * self.copies[self.flows.producer]
         return np.concatenate([self.flows.column_bytes * self._columns, self.flows.pixel_bytes * pixels])
+
+    def byte_hops(self, chip_hop: float) -> float:
+        """Return the bytes x hops of all routes per input of the network."""
+        hops = [route.mean_hops(chip_hop) for route in self]
+        return math.fsum((self.input_bytes * hops).tolist())
 
     @property
     def _columns(self) -> Ints:
@@ -327,6 +333,30 @@ class TransferTimes(NamedTuple):
     factor: float
     slowest: float
     busiest: tuple[float, LinkKey, Pair, Pair]
+    routes: TileRoutes
+    delays: Sequence[Delay]
+
+    def caps(self, part: float) -> LinkCaps:
+        """Return what links may be loaded so that transfers take `part` of the time that they do."""
+        if self.graph.unit == "ticks":  # whose edges are delayed by loads of any size
+            return LinkCaps({}, part * self.busiest[0])
+        sender, sums = self.routes.sender, len(self.routes.sums)
+        hops_ns, queue_ns, _ = np.array(self.delays).T
+        queue_ns[sums:] -= queue_ns[sender[sums:]]
+        is_result = np.repeat([0, 1], [sums, len(sender) - sums])
+        most_ns, far_ns = np.zeros((2, sums)), np.zeros(sums)
+        np.maximum.at(most_ns, (is_result, sender), queue_ns)
+        np.maximum.at(far_ns, sender, hops_ns)
+        aim_ns, caps = part * float((most_ns.sum(axis=0) + far_ns).max()), Loads()
+        batch_ns = aim_ns / (part * self.slowest)
+        # sums and results of a stage are shortened by the same part
+        whole = most_ns.sum(axis=0) / np.maximum(aim_ns - far_ns, EXACTLY - 1) * batch_ns
+        with np.errstate(divide="ignore", invalid="ignore"):
+            least = (whole / most_ns)[is_result, sender]
+        for route, own in zip(self.routes, least.tolist(), strict=True):
+            for links in route.routes:
+                caps.at_least(links, own)
+        return LinkCaps(caps.of_key, part * self.slowest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +431,16 @@ class TransferTimer:
         latency_ns, interval_ns = self._measured(graph, step_time)
         factor = interval_ns / self.alone[1] if self.of_interval else latency_ns / self.alone[0]
         return TransferTimes(
-            graph, step_time, latency_ns, interval_ns, transfer_ns, factor, slowest, self._busiest(routes)
+            graph,
+            step_time,
+            latency_ns,
+            interval_ns,
+            transfer_ns,
+            factor,
+            slowest,
+            self._busiest(routes),
+            routes,
+            every,
         )
 
     def _busiest(self, routes: TileRoutes) -> tuple[float, LinkKey, Pair, Pair]:

@@ -14,7 +14,7 @@ from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import Chip, Crossbar, Memory, Precision, Timing
+from rramalloc.hardware.tables import MAX_LINES, Chip, Crossbar, Memory, Precision, Timing
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.timing.stage_graph import StageGraph
@@ -180,9 +180,9 @@ def laid_out(
     """Pieces in tiles; rows: (stage, copy, arrays, site)."""
     held = StoredNetwork.of_copies(graph, np.array(copies), hardware, MappingOptions()).held
     stage, copy, arrays, site = np.array(rows, dtype=np.int64).T
-    flows = Flows.of(graph, hardware)
-    pieces = Pieces.of(held, flows, stage, arrays, copy, by_rows=False)
-    return Layout(pieces, site, np.array(sites, dtype=np.int64))
+    cut = stage, arrays, copy
+    pieces = Pieces.of(held, Flows.of(graph, hardware), cut, [MAX_LINES] * len(held), {})
+    return Layout(pieces, site, np.array(sites, dtype=np.int64), chip(4, (2, 4)))
 
 
 def random_chip(random: Random) -> Chip:

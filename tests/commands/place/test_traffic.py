@@ -12,10 +12,10 @@ from commands.place.machines import chain, laid_out, loads_by_walking, machine, 
 from hypothesis import given, settings
 from laws.strategies import by_name, random_copies, random_network, randoms
 
-from rramalloc.commands.place.annealing import Search
+from rramalloc.commands.place.annealing import FIRST_THRESHOLD, Search, anneal
 from rramalloc.commands.place.arrange import arrange
-from rramalloc.commands.place.layout import Flows, Layout
-from rramalloc.commands.place.links import distinct
+from rramalloc.commands.place.layout import Layout
+from rramalloc.commands.place.links import LinkCaps, distinct
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.place import StoredNetwork, assembled, place
 from rramalloc.commands.place.transfer import TileRoutes
@@ -27,20 +27,21 @@ from rramalloc.timing.stage_graph import StageGraph
 PLAIN = machine(None)
 
 
-def listed(layout: Layout, graph: StageGraph, flows: Flows, copies: list[int]) -> list[Any]:
+def listed(layout: Layout, graph: StageGraph, copies: list[int]) -> list[Any]:
     """Loads of the links of a layout."""
-    routes = TileRoutes.of(assembled(layout, graph.names), graph.names, flows, np.array(copies))
+    arrays = assembled(layout, graph.names)
+    routes = TileRoutes.of(arrays, graph.names, layout.pieces.flows, np.array(copies))
     return routes.loads(routes.input_bytes).listed()
 
 
 def test_cost_by_hand() -> None:
     """Two arrays of c1 in tile (0, 0), c2 with one in (0, 1) and one in (1, 2): 1 and 3 hops, mean 2."""
     graph = StageGraph.build(chain(3, 5))
-    flows, mesh, sites = Flows.of(graph, PLAIN), Mesh((2, 3), (1, 1), 1.0), [(0, 0, 0, 0), (0, 0, 0, 1)]
+    sites = [(0, 0, 0, 0), (0, 0, 0, 1)]
     rows = (0, 0, 1, 0), (0, 1, 1, 0), (1, 0, 1, 1), (1, 1, 1, 2)
     here = laid_out(graph, PLAIN, [2, 2], [*sites, (0, 0, 1, 2)], *rows)
-    assert here.cost(flows, mesh) == 48 * 2.0
-    assert listed(here, graph, flows, [2, 2]) == [
+    assert Search.of(here).costs.sum() == 48 * 2.0
+    assert listed(here, graph, [2, 2]) == [
         (48.0, (0, 0), (0, 0), (0, 1)),
         (24.0, (0, 0), (0, 1), (0, 2)),
         (24.0, (0, 0), (0, 2), (1, 2)),
@@ -67,10 +68,9 @@ def test_partial_sums_cost_by_hand() -> None:
         (1, 0, 2, 1),
         (1, 0, 2, 2),
     )
-    flows, mesh = Flows.of(graph, hardware), Mesh((1, 4), (1, 1), 1.0)
     assert one.pieces.sends.tolist() == [2, 0, 1, 1]
-    assert one.cost(flows, mesh) == 96 * 5 / 3 + 16 * (3 + 2)
-    assert listed(one, graph, flows, [1, 1]) == [
+    assert Search.of(one).costs.sum() == 96 * 5 / 3 + 16 * (3 + 2)
+    assert listed(one, graph, [1, 1]) == [
         (96 + 16 * 3, (0, 0), (0, 0), (0, 1)),
         (96 * 2 / 3 + 16 * 2, (0, 0), (0, 1), (0, 2)),
     ]
@@ -96,20 +96,22 @@ def test_moves_change_the_cost_and_the_links_as_they_say(random: Random) -> None
         found = arrange(graph, held, hardware, work=0, seed=0)
     except (CapacityError, SpecError):
         return
-    layout, flows, mesh = found.layout, found.flows, found.mesh
+    layout = found.layout
     if not rows:
         heights = np.array([random.choice((1, 2, 3, 9)) for _ in held])
-        layout = replace(layout, pieces=layout.pieces.in_stripes(flows, heights))
+        layout = replace(layout, pieces=layout.pieces.in_stripes(heights))
     batch_ns = np.array([random.choice((1.0, 3.0)) for _ in held])
     seed, price = random.randint(1, 10**6), random.choice((0.0, 100.0))
     timed = random.random() < 0.7
-    search = Search.of(layout, flows, mesh, board, seed, batch_ns=batch_ns if timed else None, aim=0.1)
-    moved, change = search.run(60_000, price)
-    before, after = layout.cost(flows, mesh), moved.cost(flows, mesh)
+    search = Search.of(layout, seed, batch_ns=batch_ns if timed else None, caps=LinkCaps({}, 0.1))
+    change = anneal(search.problem, 60_000, price, FIRST_THRESHOLD)
+    moved, before = search.run(0), search.costs.sum()
+    after = Search.of(moved).costs.sum()
     assert change == pytest.approx(after - before, abs=1e-9 * max(1.0, before))
+    routes = TileRoutes.of_layout(moved)
+    assert after == pytest.approx(routes.byte_hops(Mesh.of(board).chip_hop))
     if not timed:
         return
-    routes = TileRoutes.of_layout(moved, flows, copies)
     whole = routes.loads(routes.batch_bytes / batch_ns[routes.sender])
     counted: dict[Any, float] = {}
     sites = [tuple(chip) for chip in np.unique(moved.sites[:, :2], axis=0).tolist()]
