@@ -10,8 +10,8 @@ lines. With several chips a tile has a place on every mesh: on that of its own c
 chip at tile (0, 0), by which all enters and leaves, and on the mesh of chips (`Mesh`). What stage p sends to
 a unit of stage c takes, with the hops of all senders to a line (`Lines.hops`),
 
-    weight of (p, c) * copies of the unit * (RIGHT to its last column + LEFT to its first column
-        + sum over its columns of (DOWN to the last row in it + UP to the first row in it))
+    weight of (p, c) * copies of the unit * (EAST to its last column + WEST to its first column
+        + sum over its columns of (SOUTH to the last row in it + NORTH to the first row in it))
 
 and one sender takes `Lines.read` of its column and row to all units of c. A piece that moves changes these
 sums of its own stage alone. The load of a link counts likewise: senders before a link times units beyond it.
@@ -123,7 +123,6 @@ class Nets(NamedTuple):
     net: Ints
 
 
-RIGHT, LEFT, DOWN, UP = 0, 1, 2, 3  # of `Lines.hops`
 ACROSS, ALONG = 0, 1  # of `Lines.read`
 
 
@@ -229,30 +228,19 @@ def _forget(n: int, q: Problem) -> None:
 @compiled_inline
 def _read_cost(u: int, c: int, a: int, b: int, q: Problem) -> float:
     """Return what a unit of stage c takes on the meshes where tiles a and b lie apart."""
-    total, lines, alone = 0.0, q.lines, q.units.first[u + 1] - q.units.first[u] == 1
+    total, lines = 0.0, q.lines
     for m in range(len(q.places.hop)):
         if _same(q.places, m, a, b):
-            continue
-        if alone:  # most are: only then is the way as long as the hops to one tile
-            tile = q.pieces.site[q.units.piece[q.units.first[u]]]
-            x, y = q.places.column[m, tile], q.places.row[m, tile]
-            for e in range(q.senders.first[c], q.senders.first[c + 1]):
-                p = q.senders.stage[e]
-                part = (
-                    lines.hops[p, m, RIGHT, x]
-                    + lines.hops[p, m, LEFT, x]
-                    + lines.hops[p, m, DOWN, y]
-                    + lines.hops[p, m, UP, y]
-                )
-                total += q.senders.weight[e] * part * q.places.hop[m]
             continue
         n, first, last = _span(u, m, q)
         for e in range(q.senders.first[c], q.senders.first[c + 1]):
             p = q.senders.stage[e]
-            part = lines.hops[p, m, RIGHT, last] + lines.hops[p, m, LEFT, first]
+            part = lines.hops[p, m, EAST, last] + lines.hops[p, m, WEST, first]
             for k in range(n):
                 x = lines.columns[k]
-                part += lines.hops[p, m, DOWN, lines.last_row[x]] + lines.hops[p, m, UP, lines.first_row[x]]
+                part += (
+                    lines.hops[p, m, SOUTH, lines.last_row[x]] + lines.hops[p, m, NORTH, lines.first_row[x]]
+                )
             total += q.senders.weight[e] * part * q.places.hop[m]
         _forget(n, q)
     return float(total * q.units.copies[u])
@@ -379,11 +367,11 @@ def _count_sender(i: int, tile: int, sign: int, q: Problem) -> None:
     for m in range(len(q.places.hop)):
         column, row = q.places.column[m, tile], q.places.row[m, tile]
         for x in range(wide):
-            lines.hops[s, m, RIGHT, x] += amount * _over(x, column)
-            lines.hops[s, m, LEFT, x] += amount * _over(column, x)
+            lines.hops[s, m, EAST, x] += amount * _over(x, column)
+            lines.hops[s, m, WEST, x] += amount * _over(column, x)
         for y in range(high):
-            lines.hops[s, m, DOWN, y] += amount * _over(y, row)
-            lines.hops[s, m, UP, y] += amount * _over(row, y)
+            lines.hops[s, m, SOUTH, y] += amount * _over(y, row)
+            lines.hops[s, m, NORTH, y] += amount * _over(row, y)
         if links.timed:
             for x in range(wide):
                 links.before[s, m, EAST if x >= column else WEST, row, x] += amount
@@ -539,12 +527,6 @@ def _beside(i: int, q: Problem) -> int:
 
 
 @compiled_inline
-def _swap_tiles(one: int, b: int, other: int, a: int, q: Problem) -> float:
-    """Put the pieces of one list into tile b and of the other into a; return the change of the byte hops."""
-    return _send_all(one, b, q) + _send_all(other, a, q)
-
-
-@compiled_inline
 def _near(a: int, tries: int, q: Problem) -> int:
     """Return the nearest to a tile of so many random ones."""
     best = _next(q.state, len(q.tiles.room))
@@ -580,18 +562,6 @@ def _may_move(i: int, j: int, b: int, q: Problem) -> bool:
     return bool(here >= pieces.size[j] and there >= pieces.size[i])
 
 
-@compiled_inline
-def _shift_both(i: int, j: int, a: int, b: int, done: bool, q: Problem) -> None:
-    """Let lines and links follow i from a to b, unless that is done, and j, if it is not -1, from b to a."""
-    if not done:
-        if j >= 0:
-            q.pieces.site[j] = b
-        _shift(i, a, q)
-    if j >= 0:
-        q.pieces.site[j] = a
-        _shift(j, b, q)
-
-
 @compiled
 def anneal(q: Problem, work: int, price: float, share: float) -> float:
     """Try random moves and exchanges of pieces and of tiles for so much work; return the change of the byte
@@ -606,20 +576,19 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
         part = _ONE_LAYER
     q.state[1] = 0
     while q.state[1] < work:
-        done = q.state[1]
-        before = over[0]
+        done, before = q.state[1], over[0]
         q.state[1] += 8
         if samples >= _SAMPLES:
             threshold = max(0.0, rising / samples * share * (1.0 - 1.5 * done / work))
         i = _next(q.state, len(site))
-        a, j, shifted = site[i], -1, False
+        a, j, ahead = site[i], -1, False
         whole = part * swapped < done
         at_random = whole or _next(q.state, 2) == 0
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
         if a == b:
             continue
         if whole:
-            hops, shifted, valued = _swap_tiles(tiles.head[a], b, tiles.head[b], a, q), True, True
+            hops = _send_all(tiles.head[a], b, q) + _send_all(tiles.head[b], a, q)
         else:
             if tiles.room[b] < pieces.size[i] or _next(q.state, 2) == 0:
                 j = _partner(b, q)
@@ -627,37 +596,43 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
                 continue
             hops = _move(i, b, q)
             if j >= 0:
-                if _are_neighbours(pieces.stage[i], pieces.stage[j], q):
+                ahead = _are_neighbours(pieces.stage[i], pieces.stage[j], q)
+                if ahead:  # what j costs depends on where i is
                     _shift(i, a, q)
-                    shifted = True
                 hops += _move(j, a, q)
-            valued = not q.links.timed
-            if q.links.timed and hops - price * before <= threshold:
-                _shift_both(i, j, a, b, shifted, q)
-                shifted, valued = True, True
-        change = hops + price * (over[0] - before)
         if hops > 0 and samples < _SAMPLES:
-            rising, samples = rising + hops, samples + 1
-        if valued and (change < 0 or (change <= threshold and samples >= _SAMPLES)):
+            rising += hops
+            samples += 1
+        # lines and links follow only where less load, at most all that is too high, may pay for the hops
+        is_close = hops - price * before <= threshold
+        if is_close and not whole:
+            if j >= 0:
+                site[j] = b
+            if not ahead:
+                _shift(i, a, q)
+                ahead = True
+            if j >= 0:
+                site[j] = a
+                _shift(j, b, q)
+        if is_close and hops + price * (over[0] - before) <= threshold:
             total += hops
             if whole:
                 tiles.head[a], tiles.head[b] = tiles.head[b], tiles.head[a]
                 tiles.room[a], tiles.room[b] = tiles.room[b], tiles.room[a]
             else:
-                if not q.links.timed:
-                    _shift_both(i, j, a, b, shifted, q)
                 _relink(i, a, b, pieces, tiles)
                 if j >= 0:
                     _relink(j, b, a, pieces, tiles)
         elif whole:
-            _swap_tiles(tiles.head[b], b, tiles.head[a], a, q)
+            _send_all(tiles.head[b], b, q)
+            _send_all(tiles.head[a], a, q)
         else:
             if j >= 0:
                 site[j] = b
-                if q.links.timed and valued:
+                if is_close:
                     _shift(j, a, q)
             site[i] = a
-            if shifted:
+            if ahead:
                 _shift(i, b, q)
         if whole:
             swapped += q.state[1] - done

@@ -37,6 +37,7 @@ from rramalloc.commands.place.placement import (
 from rramalloc.commands.place.transfer import (
     TileRoutes,
     TransferTimer,
+    TransferTimes,
     check_transfer,
     delays,
     missing_of_transfer,
@@ -58,7 +59,7 @@ from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import duration, share
+from rramalloc.units import counted, duration, share
 from rramalloc.version import __version__
 
 
@@ -246,6 +247,8 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
 
 
 _WORK_OF_TRIAL = 20  # units, for a placement of fewer copies
+_NEARLY = 1.1  # times what the widest links tried leave of the delay: with own clocks hops always take time
+_NAMED = 3  # layers with fewer copies that a warning names
 _PROVEN = "no placement of these copies is faster: transfers take no time beside the rest"
 _WITHOUT = "the time without transfers, which no placement goes below"
 
@@ -277,42 +280,54 @@ def _slowed(
     times = found.times
     if timer is None or times is None or times.factor <= 1 + SAME_SUM:
         return
-    hardware, (load, key, start, end) = timer.hardware, times.busiest
-    field = "bandwidth_chip_gb_s" if key is None else "bandwidth_tile_gb_s"
-    gb_s, remedies = getattr(chip_of(hardware), field), list[str]()
-    routes = TileRoutes.of_layout(found.layout)
-    for part in (1.0, 1.25, 1.6, 2.0, 4.0):
-        enough = float(f"{gb_s * times.slowest * part:.2g}")
-        wider = replace(timer, hardware=hardware.with_values({f"chip.{field}": enough}))
-        if enough > gb_s and wider.of_routes(routes).factor <= 1 + SAME_SUM:
-            remedies.append(f"{field} = {enough:g} in [chip] (now {gb_s:g})")
-            break
-    slowest = int(np.argmax(times.transfer_ns[timer.graph.weighted]))
-    fewer = stored.copies.copy()
-    fewer[slowest] = max(1, int(fewer[slowest] / times.factor))
-    if (quicker := _with_fewer(stored, timer, fewer, seed)) is not None and quicker < times.latency_ns:
-        words = f"{fewer[slowest]} copies of {stored.graph.names[slowest]} (now {stored.copies[slowest]})"
-        remedies.append(f"{words}: {duration(quicker)}, or optimize with --placed, which looks for such")
+    load, key, start, end = times.busiest
     where = "between chips" if key is None else f"of chip {key[0]},{key[1]}"
-    link = f"link {start[0]},{start[1]} to {end[0]},{end[1]} {where}"
-    advice = f"; what helps: {'; or '.join(remedies)}" if remedies else ""
-    late = "it cannot keep up" if load > 1 else "its layers wait for it"
+    remedies = [*_wider_links(timer, times), *_fewer_copies(stored, timer, times, seed)]
+    if stored.sizes is None and stored.options.mapping != "sdk" and not timer.of_interval:
+        remedies.append("optimize --placed, which looks for copies that suit links (not tried here)")
     yield (
-        f"transfers make the network {times.factor:.3g} times as slow: {link} takes {share(load)} of the "
-        f"time of a batch, {late}{advice}"
+        f"transfers make the network {times.factor:.3g} times as slow ({duration(times.latency_ns)}): link "
+        f"{start[0]},{start[1]} to {end[0]},{end[1]} {where} takes {share(load)} of the time of a batch, "
+        f"{'it cannot keep up' if load > 1 else 'its layers wait for it'}; what helps: {'; '.join(remedies)}"
     )
 
 
-def _with_fewer(stored: StoredNetwork, timer: TransferTimer, copies: Ints, seed: int) -> float | None:
-    """Return the latency [ns] of other copies in a placement of their own; None for the same copies."""
-    if (copies == stored.copies).all() or stored.sizes is not None:
-        return None
-    every = timer.copies.copy()
+def _wider_links(timer: TransferTimer, times: TransferTimes) -> Iterator[str]:
+    """Yield the least bandwidth tried that hides all transfers of a placement, or nearly all that it can."""
+    field = "bandwidth_chip_gb_s" if times.busiest[1] is None else "bandwidth_tile_gb_s"
+    now_gb_s, tried = getattr(chip_of(timer.hardware), field), dict[float, TransferTimes]()
+    for part in (1.0, 1.25, 1.6, 2.0, 4.0):
+        enough = float(f"{now_gb_s * max(1.0, times.slowest) * part:.2g}")
+        if enough > now_gb_s:
+            hardware = timer.hardware.with_values({f"chip.{field}": enough})
+            tried[enough] = replace(timer, hardware=hardware).of_routes(times.routes)
+    most = 1 + SAME_SUM + _NEARLY * (tried[max(tried)].factor - 1)
+    gb_s, best = next((gb_s, each) for gb_s, each in tried.items() if each.factor <= most)
+    if best.factor < times.factor:
+        yield f"{field} = {gb_s:g} in [chip] (now {now_gb_s:g}): {duration(best.latency_ns)}"
+
+
+def _fewer_copies(
+    stored: StoredNetwork, timer: TransferTimer, times: TransferTimes, seed: int
+) -> Iterator[str]:
+    """Yield fewer copies of the layers whose transfers take longer than a batch, if they are faster.
+
+    They are placed for that.
+    """
+    parts = np.maximum(1.0, times.parts[timer.graph.weighted])
+    copies = np.maximum(1, stored.copies // parts).astype(np.int64)
+    changed = np.flatnonzero(copies < stored.copies).tolist()
+    if not changed or stored.sizes is not None:
+        return
+    every, graph, hardware = timer.copies.copy(), stored.graph, timer.hardware
     every[timer.graph.weighted] = copies
-    other, graph = replace(timer, copies=every), stored.graph
-    held = StoredNetwork.of_copies(graph, copies, timer.hardware, stored.options).held
-    times = arrange(graph, held, timer.hardware, work=_WORK_OF_TRIAL, seed=seed, timer=other).times
-    return None if times is None else times.latency_ns
+    held = StoredNetwork.of_copies(graph, copies, hardware, stored.options).held
+    fewer = replace(timer, copies=every)
+    quicker = arrange(graph, held, hardware, work=_WORK_OF_TRIAL, seed=seed, timer=fewer).times
+    if quicker is not None and quicker.latency_ns < times.latency_ns:
+        named = [f"{copies[at]} of {graph.names[at]} (now {stored.copies[at]})" for at in changed]
+        more = f" and of {counted(len(named) - _NAMED, 'more layer')}" if len(named) > _NAMED else ""
+        yield f"fewer copies, {', '.join(named[:_NAMED])}{more}: {duration(quicker.latency_ns)}"
 
 
 def _remedies(stored: StoredNetwork, source: AllocationInput, need: int) -> list[str]:

@@ -320,9 +320,9 @@ class TransferTimes(NamedTuple):
     """Times of an allocation with the transfers of a placement.
 
     graph, step_time: that give them; transfer_ns: of every stage; factor: of the quantity that is minimised,
-    to what it is without transfers; slowest: part of the time of a batch that the slowest transfer, or the
-    busiest link with own clocks, takes; busiest: part that the busiest link takes, its chip or None, start
-    and end.
+    to what it is without transfers; parts: of the time of a batch that transfers of every stage take, with
+    own clocks at least 1, its busiest link; busiest: part that the busiest link takes, its chip or None,
+    start and end; routes, delays: of all that is sent.
     """
 
     graph: StageGraph
@@ -331,10 +331,15 @@ class TransferTimes(NamedTuple):
     interval_ns: float
     transfer_ns: Floats
     factor: float
-    slowest: float
+    parts: Floats
     busiest: tuple[float, LinkKey, Pair, Pair]
     routes: TileRoutes
     delays: Sequence[Delay]
+
+    @property
+    def slowest(self) -> float:
+        """The largest of the parts."""
+        return float(self.parts.max())
 
     def caps(self, part: float) -> LinkCaps:
         """Return what links may be loaded so that transfers take `part` of the time that they do."""
@@ -424,9 +429,9 @@ class TransferTimer:
             known = Transfer(fixed, per_copy)
             transfer_ns = known.of_stages(self.copies)
             graph, step_time = self.graph, replace(self.step_time, transfer=known)
-            slowest = float(transfer_ns.max()) / self.step_time.step_ns(self.copies)
+            parts = transfer_ns / self.step_time.step_ns(self.copies)
         else:
-            graph, transfer_ns, slowest = self._delayed(routes, every)
+            graph, transfer_ns, parts = self._delayed(routes, every)
             step_time = self.step_time
         latency_ns, interval_ns = self._measured(graph, step_time)
         factor = interval_ns / self.alone[1] if self.of_interval else latency_ns / self.alone[0]
@@ -437,7 +442,7 @@ class TransferTimer:
             interval_ns,
             transfer_ns,
             factor,
-            slowest,
+            parts,
             self._busiest(routes),
             routes,
             every,
@@ -451,8 +456,8 @@ class TransferTimer:
             each /= (chip.bandwidth_chip_gb_s if key is None else chip.bandwidth_tile_gb_s) or math.inf
         return max(loads.listed(), key=lambda link: link[0], default=(0.0, None, (0, 0), (0, 0)))
 
-    def _delayed(self, routes: TileRoutes, every: Sequence[Delay]) -> tuple[StageGraph, Floats, float]:
-        """Return the graph with own clocks, transfer times of stages, and the slow-down of the slowest."""
+    def _delayed(self, routes: TileRoutes, every: Sequence[Delay]) -> tuple[StageGraph, Floats, Floats]:
+        """Return the graph with own clocks, transfer times of stages, and their slow-downs."""
         slower, transfer_ns = np.ones(len(self.copies)), np.zeros(len(self.copies))
         for p, delay in zip(self._number[routes.sender].tolist(), every, strict=True):
             slower[p], transfer_ns[p] = max(slower[p], delay.busy), max(transfer_ns[p], delay.ns)
@@ -463,7 +468,7 @@ class TransferTimer:
             for edge, delay in zip(ends, every[len(routes.sums) :], strict=True)
         }
         graph = self.graph.timed(_Slower(self.graph.clocks, slower))
-        return graph.delayed(_of_edges(graph, lags)), transfer_ns, float(slower.max())
+        return graph.delayed(_of_edges(graph, lags)), transfer_ns, slower
 
 
 def _of_edges(graph: StageGraph, lags: dict[Pair, int]) -> dict[Pair, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from random import Random
 from typing import Any
@@ -189,3 +190,35 @@ def test_what_optimize_returns_is_placed_on_every_preset(preset: str) -> None:
         placed = rramalloc.place(network, found, work=0)
         stored = Counter(layer for layer, _ in {(array.layer, array.replica) for array in placed.arrays})
         assert stored == found.copies
+
+
+@pytest.mark.parametrize("clock", ["common", "own"])
+def test_slow_links_are_named_with_what_was_tried_and_helps(clock: str) -> None:
+    """A bandwidth hides transfers as the warning says, and fewer copies are as fast as it says."""
+    own: dict[str, Any] = {"clock": "own", "tick_ns": 1.0} if clock == "own" else {}
+    board = chip(2, (2, 3), hop_ns_tile=1.0, bandwidth_tile_gb_s=0.5)
+    hardware = machine(board, (16, 16), Timing(step_ns=20.0, **own))
+    network, copies = chain(16, 16, 16, 16, side=8), {"c1": 3, "c2": 3, "c3": 3, "c4": 3}
+    slow = rramalloc.place(network, copies, hardware=hardware)
+    warning = slow.warnings[-1]
+    assert warning.startswith(f"transfers make the network {slow.factor:.3g} times as slow")
+    assert slow.to_dict()["warnings"][-1] == warning
+    busiest = slow.links[0]
+    assert "link {},{} to {},{} of chip 0,0".format(*busiest.start, *busiest.end) in warning
+    wider, latency = re.findall(
+        r"bandwidth_tile_gb_s = ([\d.]+) in \[chip\] \(now 0.5\): ([\d.]+ [a-z]+)", warning
+    )[0]
+    with_it = hardware.with_values({"chip.bandwidth_tile_gb_s": float(wider)})
+    assert (rramalloc.place(network, copies, hardware=with_it).latency_ns or 0) <= ns(latency) * 1.01
+    told = re.search(r"fewer copies, (.*?): ([\d.]+ [a-z]+)", warning)
+    if told is not None:
+        fewer = copies | {name: int(n) for n, name in re.findall(r"(\d+) of (c\d) \(now 3\)", told[1])}
+        assert fewer != copies
+        assert (rramalloc.place(network, fewer, hardware=hardware).latency_ns or 0) <= ns(told[2]) * 1.01
+    assert "optimize --placed, which looks for copies that suit links (not tried here)" in warning
+
+
+def ns(text: str) -> float:
+    """Return the nanoseconds of a duration as a warning gives it."""
+    number, unit = text.split()
+    return float(number) * {"ns": 1.0, "us": 1e3, "ms": 1e6}[unit]
