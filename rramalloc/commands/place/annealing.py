@@ -1,4 +1,4 @@
-"""Improvement of a placement: threshold accepting over moves of pieces and of tiles, by the cost of `layout`.
+"""Improvement of a placement: threshold accepting over moves of pieces and of tiles, by byte hops and loads.
 
 Source of the loop: Dueck and Scheuer, "Threshold accepting", J. Comput. Phys. 90, 161-175 (1990). Departures:
 (1) the first threshold is a part of the mean rise of the first proposals, and it falls to 0 at two thirds of
@@ -14,7 +14,8 @@ a unit of stage c takes, with the hops of all senders to a line (`Lines.hops`),
         + sum over its columns of (SOUTH to the last row in it + NORTH to the first row in it))
 
 and one sender takes `Lines.read` of its column and row to all units of c. A piece that moves changes these
-sums of its own stage alone. The load of a link counts likewise: senders before a link times units beyond it.
+sums of its own stage alone. What an edge loads a link with is the senders before it times the units beyond it
+(`LinkLoads`).
 """
 
 from __future__ import annotations
@@ -443,13 +444,39 @@ def _shift(i: int, a: int, q: Problem) -> None:
 
 
 @compiled
+def _link(i: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """Put piece i at the head of the list of tile b."""
+    pieces.before[i] = -1
+    pieces.after[i] = tiles.head[b]
+    if tiles.head[b] >= 0:
+        pieces.before[tiles.head[b]] = i
+    tiles.head[b] = i
+    tiles.room[b] -= pieces.size[i]
+
+
+@compiled
+def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
+    """Move piece i from the list of tile a to that of b."""
+    before, after = pieces.before[i], pieces.after[i]
+    if before >= 0:
+        pieces.after[before] = after
+    else:
+        tiles.head[a] = after
+    if after >= 0:
+        pieces.before[after] = before
+    tiles.room[a] += pieces.size[i]
+    _link(i, b, pieces, tiles)
+
+
+@compiled
 def _count_all(costs: Floats, q: Problem) -> None:
-    """Count the lines and links of all pieces where nothing is counted yet.
+    """List the pieces of all tiles, and count their lines and links, where nothing is counted yet.
 
     costs: to add bytes x hops of every stage to, of what it reads and of its partial sums.
     """
     site, nets, timed = q.pieces.site, q.nets, q.links.timed
     for i in range(len(site)):
+        _link(i, site[i], q.pieces, q.tiles)
         _count_sender(i, site[i], 1, q)
     for c in range(len(costs)):
         for u in range(q.units.of_stage[c], q.units.of_stage[c + 1]):
@@ -465,24 +492,6 @@ def _count_all(costs: Floats, q: Problem) -> None:
                 costs[q.pieces.stage[i]] += _send_sum(e, tile, site[i], 1, timed, q)
     if timed:
         _count_over(q.links)
-
-
-@compiled
-def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> None:
-    """Move piece i from the list of tile a to the head of that of b."""
-    before, after, head = pieces.before, pieces.after, tiles.head
-    tiles.room[a] += pieces.size[i]
-    tiles.room[b] -= pieces.size[i]
-    if before[i] >= 0:
-        after[before[i]] = after[i]
-    else:
-        head[a] = after[i]
-    if after[i] >= 0:
-        before[after[i]] = before[i]
-    before[i], after[i] = -1, head[b]
-    if head[b] >= 0:
-        before[head[b]] = i
-    head[b] = i
 
 
 @compiled_inline
@@ -663,8 +672,8 @@ class Search(NamedTuple):
         order = np.argsort(pieces.stage, kind="stable")
         places = _places(layout.sites, Mesh.of(chip))
         size, site, stages = pieces.arrays, layout.site.copy(), pieces.stages
-        head, before, after = _lists(site, tiles)
-        room = chip.arrays_per_tile - np.bincount(site, size, tiles).astype(np.int64)
+        head, (before, after) = np.full(tiles, -1), np.full((2, len(site)), -1)
+        room = np.full(tiles, chip.arrays_per_tile)
         stage, unit, piece, copies = pieces.units.T
         alike = np.where(pieces.is_whole, pieces.stage, np.arange(stages, stages + len(site)))
         begins = np.flatnonzero(np.diff(unit, prepend=-1))
@@ -733,13 +742,14 @@ def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: in
 def _nets(pieces: Pieces, chip: Chip, busy: Floats) -> Nets:
     """Return the nets. busy: time on a link in a batch of the stage."""
     sums = pieces.sums
-    several, first = np.diff(sums.pointer) > 1, sums.pointer[:-1]
+    number, first = np.arange(len(sums.target)), sums.pointer[:-1]
+    net = np.repeat(number, np.diff(sums.pointer))
     sizes = pieces.arrays[sums.source]
-    sizes = sizes[np.lexsort((sizes, sums.net))]
-    apart = np.ones(len(first), dtype=bool)
-    apart[several] = sizes[first[several]] + sizes[first[several] + 1] > chip.arrays_per_tile
+    sizes = np.append(sizes[np.lexsort((sizes, net))], [chip.arrays_per_tile] * 2)
+    several = np.diff(sums.pointer) > 1
+    apart = ~several | (sizes[first] + sizes[first + 1] > chip.arrays_per_tile)
     members = np.concatenate([sums.source, sums.target])
-    nets = np.concatenate([sums.net, np.arange(len(first))])
+    nets = np.concatenate([net, number])
     pointer = _pointers(members, len(pieces.stage))
     nets = nets[np.lexsort((nets, members))]
     return Nets(sums.size_bytes, busy, sums.target, sums.pointer, sums.source, apart, pointer, nets)
@@ -772,18 +782,3 @@ def _links(
 def _pointers(keys: Ints, count: int) -> Ints:
     """Return the place where the entries of every key begin once they are sorted by it."""
     return np.concatenate([[0], np.cumsum(np.bincount(keys, minlength=count))]).astype(np.int64)
-
-
-def _lists(site: Ints, tiles: int) -> tuple[Ints, Ints, Ints]:
-    """Return the pieces of every tile as a linked list: first, and the ones before and after each; -1 for
-    none."""
-    head = np.full(tiles, -1, dtype=np.int64)
-    before, after = np.full((2, len(site)), -1, dtype=np.int64)
-    order = np.argsort(site, kind="stable")
-    last, first = order[:-1], order[1:]
-    same = site[last] == site[first]
-    after[last[same]], before[first[same]] = first[same], last[same]
-    starts = np.ones(len(site), dtype=bool)
-    starts[first[same]] = False
-    head[site[starts]] = np.flatnonzero(starts)
-    return head, before, after

@@ -11,8 +11,8 @@ The row blocks of a copy that is cut are dealt in stripes (`layout`): high ones 
 ones send inputs to few tiles. The cost says how high those of each layer are.
 
 The aim is the latency with transfers, or the interval where the allocation was optimised for it, and then
-byte hops. The search goes by byte hops; loads of links above what the latency that is aimed at leaves them
-cost as well, and each round aims at less than the one before it reached.
+byte hops. The search goes by byte hops. Each of its later rounds times the best placement so far, which says
+what links may carry for a lower latency (`TransferTimes.caps`): loads above that cost as well.
 """
 
 from __future__ import annotations
@@ -226,9 +226,10 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
     return sum(stage * arrays * count for stage, arrays, count in content) / total, content
 
 
-_WORK_PER_PLACE = 0.25  # units that pay, for each piece and tile: twice as many gained 1 % in byte hops
+_WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
 _MOST_WORK = 300  # units, unless more are asked for
 _TIMED = 3  # times as much where links take time
+_RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
 _ROUNDS = 8  # of the second half of the work; 6 and 12 were as good
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
 _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
@@ -236,7 +237,9 @@ _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 _STEP_DOWN = 0.8  # of the latency that a round aims at where transfers slow the network down
 _MARGIN = 0.98  # of what would just keep to the aim
 _SHORT = 0.95  # of a batch: transfers that hide in it
-_HOT = 4 * FIRST_THRESHOLD  # half and twice as much were 1 % worse
+_HOT = (
+    2 * FIRST_THRESHOLD
+)  # of the first half; twice and four times as much were 3 % worse where a tile holds one layer
 _PRICE = 3.0  # of the byte hops: of a load above that limit by a batch; 0.7 left a case slow that 3 did not
 
 
@@ -331,9 +334,10 @@ class _Improver:
     def improve(self, starts: Sequence[Layout], work: int) -> _Placed:
         """Return the best layout found from these, the same for equal arguments."""
         every = [*starts]
-        for layout in starts if work else ():  # half of the work from all starts
+        for run in range(_RUNS if work else 0):  # half of the work from all starts
             if not self.stop.out_of_time:
-                more = Search.of(layout, self.seed).run(work / 2 / len(starts), share=_HOT)
+                search = Search.of(starts[run % len(starts)], self.seed + run)
+                more = search.run(work / 2 / _RUNS, share=_HOT)
                 every += [more, self.striped(more)]
                 if self.is_striped and self.timer is not None:
                     whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))

@@ -94,11 +94,6 @@ class Sums:
     pointer: Ints
     source: Ints
 
-    @cached_property
-    def net(self) -> Ints:
-        """The net of every source."""
-        return np.repeat(np.arange(len(self.target)), np.diff(self.pointer))
-
 
 P = TypeVar("P", int, Site)
 

@@ -133,28 +133,6 @@ class Readers(NamedTuple):
         return self._replace(place=self.place[:, :2])
 
 
-class Tree(NamedTuple):
-    """Links of the ways to all tiles of units: along the row first, then along each column, each link once.
-
-    left, right: int64 (k, 3), outermost column of every unit, its weight, and the unit; up, down: int64
-    (k, 4), the same of rows for every unit and column: row, column, weight, unit.
-    """
-
-    left: Ints
-    right: Ints
-    up: Ints
-    down: Ints
-
-    @classmethod
-    def of(cls, targets: Readers) -> Tree:
-        """Return the tree to these places."""
-        row, column = targets.place.T
-        table = np.stack([row, column, targets.weight, targets.unit], axis=1)
-        left, right = _ends(table[np.lexsort((column, targets.unit))], [3])
-        up, down = _ends(table[np.lexsort((row, column, targets.unit))], [1, 3])
-        return cls(left[:, 1:], right[:, 1:], up, down)
-
-
 def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
     """Return the first and the last row of each run of rows with equal keys."""
     new = (table[1:, key] != table[:-1, key]).any(axis=1)
@@ -234,14 +212,18 @@ def _routes(key: LinkKey, source: Ints, held: Ints, targets: Readers) -> Iterato
     low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
     if extent.max() == 1:
         return
-    tree = Tree.of(targets._replace(place=targets.place - low))
     p, up, down = np.zeros((3, *extent.tolist()), dtype=np.int64)
+    left, right = np.zeros((2, int(extent[1])), dtype=np.int64)
     np.add.at(p, tuple((source - low).T), held)
-    np.add.at(up, tuple(tree.up.T[:2]), tree.up[:, 2])
-    np.add.at(down, tuple(tree.down.T[:2]), tree.down[:, 2])
-    left, right = (
-        np.bincount(ends[:, 0], ends[:, 1], extent[1]).astype(np.int64) for ends in (tree.left, tree.right)
-    )
+    # ways to the tiles of a unit are a tree: along the row to its outermost columns, then along each column
+    # to the outermost rows in it
+    row, column = (targets.place - low).T
+    table = np.stack([row, column, targets.weight, targets.unit], axis=1)
+    for ends, first in zip(_ends(table[np.lexsort((column, targets.unit))], [3]), (left, right), strict=True):
+        np.add.at(first, ends[:, 1], ends[:, 2])
+    by_column = table[np.lexsort((row, column, targets.unit))]
+    for ends, outer in zip(_ends(by_column, [1, 3]), (up, down), strict=True):
+        np.add.at(outer, tuple(ends.T[:2]), ends[:, 2])
     before, rows = p.cumsum(axis=1), p.sum(axis=1)
     upper, above = rows.cumsum(), up.cumsum(axis=0)
     east = before * (right.sum() - right.cumsum())

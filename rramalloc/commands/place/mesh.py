@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -59,12 +58,6 @@ class Mesh:
     def count(self) -> int:
         """Tiles of all chips."""
         return self.tiles_of_chip * self.chips[0] * self.chips[1]
-
-    def hops(self, one: Ints, other: Ints) -> npt.NDArray[np.float64]:
-        """Return the hops from sites to others, those between chips weighted; shapes as in `hops_apart`."""
-        within, between = hops_apart(one, other)
-        hops: npt.NDArray[np.float64] = within + self.chip_hop * between
-        return hops
 
     def curves(self, needed: int) -> Iterator[Ints]:
         """Yield orders of at least `needed` tiles, shape (k, 4), in which neighbours follow each other.

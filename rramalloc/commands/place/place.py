@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Unpack
 
 import numpy as np
@@ -35,6 +36,7 @@ from rramalloc.commands.place.placement import (
     Traffic,
 )
 from rramalloc.commands.place.transfer import (
+    Delay,
     TileRoutes,
     TransferTimer,
     TransferTimes,
@@ -213,7 +215,11 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         error.remedies = _remedies(stored, source, error.need)
         raise
     arrays = assembled(found.layout, names)
-    routes = TileRoutes.of_layout(found.layout)
+    routes, known = TileRoutes.of_layout(found.layout), list[Delay]()
+    if found.times is not None:
+        routes, known = found.times.routes, [*found.times.delays]
+    elif not missing_of_transfer(hardware):
+        known = delays(routes, hardware)
     chip_hop, layers = Mesh.of(chip_of(hardware)).chip_hop, _layers(stored, source, arrays)
     times, interval_ns = dict[str, Any](), None
     if timer is not None and found.times is not None:
@@ -230,7 +236,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         traffic=Traffic(cost=routes.byte_hops(chip_hop), constructed=found.constructed, chip_hop=chip_hop),
         **times,
         layers=layers,
-        flows=_flows(names, routes, chip_hop, _delays(routes, timer, hardware)),
+        flows=_flows(names, routes, chip_hop, known, timed=timer is not None),
         links=tuple(_links(routes, hardware, interval_ns)),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
@@ -260,8 +266,11 @@ def _timer(network: Network, source: AllocationInput) -> TransferTimer | None:
     if source.hardware.own_clock and source.measured is None and source.hardware.compute_ns is None:
         return None
     graph = source.in_blocks(source.graph(network))
-    copies, of_interval = copies_by_name(graph, source.copies, source.where), source.objective == "interval"
-    return TransferTimer.of(graph, copies, source.step_time(graph), source.hardware, of_interval=of_interval)
+    step_time, of_interval = source.step_time(graph), source.objective == "interval"
+    if step_time is None:
+        return None
+    copies = copies_by_name(graph, source.copies, source.where)
+    return TransferTimer(graph, copies, step_time, source.hardware, of_interval)
 
 
 def _links(routes: TileRoutes, hardware: Hardware, interval_ns: float | None) -> Iterator[Link]:
@@ -389,28 +398,21 @@ def _layers(
     return tuple(layers)
 
 
-def _delays(routes: TileRoutes, timer: TransferTimer | None, hardware: Hardware) -> list[dict[str, float]]:
-    """Return transfer_ns and busy of every route, as far as the hardware gives what they need."""
-    if missing_of_transfer(hardware):
-        return [{} for _ in routes]
-    found = delays(routes, hardware, None if timer is None else timer.batch_ns)
-    return [{"transfer_ns": each.ns} | ({} if timer is None else {"busy": each.busy}) for each in found]
-
-
 def _flows(
-    names: Sequence[str], routes: TileRoutes, chip_hop: float, delays: Sequence[dict[str, float]]
+    names: Sequence[str], routes: TileRoutes, chip_hop: float, delays: Sequence[Delay], *, timed: bool
 ) -> tuple[Flow, ...]:
-    """Return the flows of routes with bytes to carry, by producer and consumer."""
-    endpoints = zip(routes.sender.tolist(), routes.receiver.tolist(), strict=True)
-    listed = sorted(
-        zip(endpoints, routes, routes.input_bytes.tolist(), delays, strict=True), key=lambda each: each[0]
-    )
+    """Return the flows of routes with bytes to carry, by producer and consumer.
+
+    delays: of all routes, or none; timed: whether it is known how busy links are.
+    """
     flows = []
-    for (p, c), route, sent, own in listed:
+    endpoints = zip(routes.sender.tolist(), routes.receiver.tolist(), strict=True)
+    for (p, c), route, sent, delay in zip_longest(endpoints, routes, routes.input_bytes.tolist(), delays):
         if p != c or sent:
             mean, named = route.mean_hops(chip_hop), {"producer": names[p], "consumer": names[c]}
-            flows.append(Flow(**named, size_bytes=sent, hops=mean, byte_hops=sent * mean, **own))
-    return tuple(flows)
+            own = {} if delay is None else {"transfer_ns": delay.ns} | ({"busy": delay.busy} if timed else {})
+            flows.append(((p, c), Flow(**named, size_bytes=sent, hops=mean, byte_hops=sent * mean, **own)))
+    return tuple(flow for _, flow in sorted(flows, key=lambda each: each[0]))
 
 
 def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:

@@ -185,9 +185,9 @@ def _placed(
 ) -> _Round:
     """Place an answer and time it with the transfers of that placement."""
     hardware, copies = case.hardware, answer.choice.copies
-    timer = TransferTimer.of(problem.graph, copies, problem.step_time, hardware, of_interval=False)
-    if timer is None:
+    if problem.step_time is None:
         raise AssertionError("checked before")
+    timer = TransferTimer(problem.graph, copies, problem.step_time, hardware)
     placed = problem.on_arrays.graph
     held = StoredNetwork.of_copies(placed, timer.placed_copies, hardware, case.mapping).held
     times = arrange(placed, held, hardware, work=work, seed=seed, stop=stop, timer=timer).times

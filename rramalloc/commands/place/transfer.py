@@ -379,21 +379,6 @@ class TransferTimer:
     hardware: Hardware
     of_interval: bool = False
 
-    @classmethod
-    def of(
-        cls,
-        graph: StageGraph,
-        copies: Ints,
-        step_time: StepTime | None,
-        hardware: Hardware,
-        *,
-        of_interval: bool,
-    ) -> TransferTimer | None:
-        """Return it, None where the hardware lacks the time of a step, or a time or bandwidth of links."""
-        if step_time is None or missing_of_transfer(hardware):
-            return None
-        return cls(graph, copies, step_time, hardware, of_interval)
-
     @cached_property
     def _number(self) -> Ints:
         return np.flatnonzero(self.graph.weighted)
