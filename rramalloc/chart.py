@@ -535,7 +535,7 @@ def columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
 
 
 def named(text: str) -> dict[str, str]:
-    """{"layer": "layer", "share [%]": "part"} from "layer, share [%]=part": what is shown, and its column.
+    """Return columns by heading: {"layer": "layer", "share [%]": "part"} from "layer, share [%]=part".
 
     A name with a comma cannot be written so.
     """

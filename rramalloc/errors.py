@@ -1,4 +1,4 @@
-"""Every exception the package raises: each says what, where, what was got, the limit and a remedy."""
+"""All exceptions of the package: a message names the fault, its place, the value, the limit, a remedy."""
 
 from __future__ import annotations
 

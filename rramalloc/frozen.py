@@ -15,7 +15,7 @@ def _refuse(_: object, *__: object, **___: object) -> NoReturn:
 
 
 class _Frozen:
-    """Base of a dict or list that is its own copy, as what it holds cannot be changed either."""
+    """Base of a dict or list that is its own copy, as its items cannot be changed either."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""The names of `rramalloc` itself: those of the core, and what commands offer to Python."""
+"""The names of `rramalloc` itself: those of the core, and the calls of commands."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _TABLES_OF_HARDWARE = ("crossbar", "precision")
 
 
 def read(path: str | os.PathLike[str]) -> Any:
-    """Read a result that was saved: what a call returned and `save`, or `-o` of a command, wrote.
+    """Read a result that `save` of a call's result, or `-o` of a command, wrote.
 
     `load` reads networks of any kind; `read` reads the files that rramalloc itself writes.
 

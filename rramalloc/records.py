@@ -50,7 +50,7 @@ class Record(_CheckedModel):
     model_config = ConfigDict(**CHECKED, frozen=True)
 
     def model_post_init(self, _: Any) -> None:
-        """Freeze what the fields hold."""
+        """Freeze the values of the fields."""
         self.__dict__.update({name: frozen(value) for name, value in self.__dict__.items()})
         if self.__pydantic_extra__:
             self.__pydantic_extra__.update(frozen(self.__pydantic_extra__))

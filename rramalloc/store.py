@@ -77,7 +77,7 @@ class Store(Closing):
             self._database.executemany(statement, values)
 
     def query(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """Yield what a statement selects. Raises FileError."""
+        """Yield the rows that a statement selects. Raises FileError."""
         with self._errors():
             yield from self._database.execute(statement, values)
 
@@ -108,7 +108,7 @@ class Store(Closing):
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raise what SQLite refuses as a FileError."""
+        """Turn errors of SQLite into FileError."""
         try:
             yield
         except sqlite3.Error as error:

@@ -44,7 +44,7 @@ _FORMATS = {f"rramalloc-{name}/1": f"rramalloc-{name}/2" for name in _RENAMED if
 
 
 def upgraded(document: Any) -> Any:
-    """Return a result's document in today's names; one of today, and what is no result, as it is.
+    """Return a result's document in today's names; other documents are returned unchanged.
 
     A bare allocation has no format: `{"replication": ...}` becomes `{"copies": ...}`.
     """

@@ -437,7 +437,7 @@ def distance(objective: Objective, answer: Answer) -> float:
 
 
 def ended(objective: Objective, answer: Answer, stop: Work) -> Answer:
-    """Return the answer of a search that is over, with the reason why it ended."""
+    """Return the answer with the reason why its search ended."""
     return replace(answer, stopped=stop.stopped(distance(objective, answer)))
 
 

@@ -252,7 +252,7 @@ class Hardware(HardwareTables):
 
     @property
     def without_write(self) -> Hardware:
-        """The same hardware without [write], and without what was set of it."""
+        """The same hardware without [write] and the set values of it."""
         names = [f"write.{name}" for name in Write.model_fields]
         return self.model_copy(update={"write": None, "set_values": self.set_without(names)})
 
@@ -358,7 +358,7 @@ class Hardware(HardwareTables):
 
     @property
     def words(self) -> str:
-        """Name and size of the arrays, and what was set."""
+        """Name and size of the arrays, and the set values."""
         return f"{self.name}{self.set_words}, arrays of {self.sizes}"
 
     def _headline(self) -> tuple[str, str]:

@@ -155,7 +155,7 @@ def _text(value: object) -> str:
 
 
 def meant_by_document(document: Mapping[str, Any], known: frozenset[str]) -> Iterator[tuple[str, Meant]]:
-    """Yield (name, what it means) of the values that a document gives by a name that no hardware has.
+    """Yield the foreign names in a document, each with the value of hardware files that it stands for.
 
     known: dotted names of values, and names of what stands above the tables.
     """

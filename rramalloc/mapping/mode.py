@@ -56,7 +56,7 @@ ModeOfEach = tuple[Mode, ...]
 
 
 class ModeTable(NamedTuple):
-    """Modes as columns, int64, a row each: what compiled code reads.
+    """Modes as columns, int64, a row each, as compiled code reads them.
 
     tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
     columns: blocks in a row of blocks; total: blocks; groups, sharing, spread, tile: as in ArrayCount, which

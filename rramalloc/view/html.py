@@ -1,4 +1,4 @@
-"""A view as HTML: a section of a page, or what a notebook shows. Every text passes through `escaped`."""
+"""A view as HTML: a section of a page, or the output of a notebook. Every text passes through `escaped`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ZOOMS = (
 
 
 def escaped(text: str) -> str:
-    """Return the text as HTML shows it, in elements and attributes; what cannot be printed becomes a mark."""
+    """Return the text escaped for HTML, with marks in place of characters that cannot be printed."""
     return html.escape(printable(text, "\ufffd"), quote=True)
 
 

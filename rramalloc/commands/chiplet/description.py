@@ -260,7 +260,7 @@ class Description(Record):
             raise fault(f"{where}: no operator is named {brief(name)}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document of the description file, without what is not given."""
+        """Return the document of the description file, without absent values."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 

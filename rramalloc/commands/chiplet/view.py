@@ -1,4 +1,4 @@
-"""Views of a network's cost on chiplets: the slowest operator of every group, and what lies between."""
+"""Views of a network's cost on chiplets: the slowest operator of every group, and the edges between."""
 
 from __future__ import annotations
 

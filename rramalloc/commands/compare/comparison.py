@@ -75,7 +75,7 @@ SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_f
 
 
 class Skipped(Record):
-    """A method that has no row at a budget, and why."""
+    """A method without a row at a budget, with the reason."""
 
     arrays: PositiveCount
     method: str

@@ -1,4 +1,4 @@
-"""View of an inspection: the stages, what they take, and the least budget."""
+"""View of an inspection: the stages, their arrays, and the least budget."""
 
 from __future__ import annotations
 

@@ -231,8 +231,7 @@ def _row(
 
 
 def _biases(rows: Sequence[LatencyRow], overhead: Overhead | None) -> list[str]:
-    """Return a warning of what R^2 cannot show: how much of the cost of a byte is the auxiliary layers' own
-    work."""
+    """Return a warning of a bias that R^2 cannot show: auxiliary layers' own work in the cost of a byte."""
     apart = []
     for row in rows:
         width_ns = (row.high_ns or 0.0) - (row.low_ns or 0.0)

@@ -1,4 +1,4 @@
-"""Views of latencies: a plan of runs, what was measured, and what a network is estimated to take."""
+"""Views of latencies: a plan of runs, measured layers, and the estimate of a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""View of an allocation: how fast, how far from optimal, and what limits it."""
+"""View of an allocation: its times, its distance from the bound, and its bottleneck."""
 
 from __future__ import annotations
 

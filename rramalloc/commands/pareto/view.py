@@ -1,4 +1,4 @@
-"""View of a Pareto front: what every number of arrays can buy, with its bound and baselines."""
+"""View of a Pareto front: its points with their bounds, and baselines."""
 
 from __future__ import annotations
 

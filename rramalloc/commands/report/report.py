@@ -145,7 +145,7 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
 
 
 def _view(source: Source, timed: Timed | None) -> View:
-    """Return the view of a result; of an allocation with what follows from its network."""
+    """Return the view of a result, of an allocation with the times that follow from its network."""
     if not isinstance(source.result, Allocation | Simulation):
         made: View = source.result.view()
         return made

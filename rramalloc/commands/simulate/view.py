@@ -1,4 +1,4 @@
-"""View of a simulation: how fast, and what limits it."""
+"""View of a simulation: its times, and its bottleneck."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ from rramalloc.commands.size.sizing import (
     SizedChip,
     Sizing,
 )
-from rramalloc.commands.size.task import TaskResult, SizeTask, missed_by, out_of_reach
+from rramalloc.commands.size.task import SizeTask, TaskResult, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware

@@ -1,4 +1,4 @@
-"""View of a sizing: the chip, what every candidate costs at least and at most, and the networks on it."""
+"""View of a sizing: the chip, the bounds of the cost of every candidate, and the networks on the chip."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _BOUND = Key("least cost possible", RED)
 
 
 def sizing_view(sizing: Sizing) -> View:
-    """Return the view: the costs of candidates, what the networks reach, and all candidates."""
+    """Return the view: the costs of candidates, the values of the networks' goals, and all candidates."""
     unit = sizing.cost_unit
     candidates = table(
         "Candidates",
@@ -74,7 +74,7 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
 
 
 def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
-    """Chart what candidates cost at least, and with the best allocations known; the cheapest bounds first."""
+    """Chart the lower bound and the best known cost of candidates, the lowest bounds first."""
     able = [candidate for candidate in sizing.candidates if not candidate.is_infeasible]
     shown = sorted(able, key=lambda candidate: (candidate.cost_at_least, candidate.why != CHOSEN))
     shown = shown[: min(_MOST_DRAWN, detail.marks)]

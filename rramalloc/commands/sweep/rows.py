@@ -186,7 +186,7 @@ class SweepDocument(ResultRecord):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the document of the file, without what is not given."""
+        """Return the document of the file, without absent values."""
         document = self.model_dump(mode="json", exclude={"rows"}, exclude_none=True)
         return document if self.rows is None else document | {"rows": [row.to_dict() for row in self.rows]}
 

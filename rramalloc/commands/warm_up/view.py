@@ -7,6 +7,6 @@ from rramalloc.view.view import Fact, View
 
 
 def warm_up_view(result: WarmUp) -> View:
-    """Return the view: what was compiled, and where it is."""
+    """Return the view: the compiled functions, and their folder."""
     facts = [Fact("warm-up", result.outcome), Fact("kept below", result.folder)]
     return View.of(result, kind="Warm-up", facts=facts)

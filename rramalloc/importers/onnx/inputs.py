@@ -228,7 +228,7 @@ def _valued(info: Any, value: InputValue, given: Sequence[int] | None, where: st
 
 
 def _note(names: Sequence[str], kind: str, why: str) -> str:
-    """Return what was assumed of inputs without a stored value that stand where weights may, "" of none."""
+    """Return the note on inputs without a stored value in the place of weights, "" for none."""
     if not names:
         return ""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
