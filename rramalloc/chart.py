@@ -430,7 +430,12 @@ class Chart:
             transforms.append({"filter": f"key_{self.keys.index(layer.key)}"})
             encoding = self._keyed(layer.key, encoding, width)
         if layer.hover:
-            encoding["tooltip"] = [_tooltip(words, name, layer.data) for words, name in layer.hover.items()]
+            number = {"type": "quantitative", "format": _NUMBER}
+            is_text = {name for name, column in layer.data.items() if column and isinstance(column[0], str)}
+            encoding["tooltip"] = [
+                {"field": name, "title": words} | ({"type": "nominal"} if name in is_text else number)
+                for words, name in layer.hover.items()
+            ]
         data = {name: [_drawable(value) for value in values] for name, values in layer.data.items()}
         values = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
         rows = {"columns": data} if width is None else {"values": values}
@@ -593,13 +598,6 @@ def _config(ink: str, grid: str, font: str) -> VegaSpec:
         "text": {"fill": ink, "fontSize": 10},
         "concat": {"spacing": 14},
     }
-
-
-def _tooltip(words: str, name: str, data: Columns) -> VegaSpec:
-    first = next(iter(data.get(name, ())), None)
-    if isinstance(first, str):
-        return {"field": name, "type": "nominal", "title": words}
-    return {"field": name, "type": "quantitative", "title": words, "format": _NUMBER}
 
 
 def _in_order(match: re.Match[bytes]) -> bytes:

@@ -30,12 +30,6 @@ _ARGUMENTS = {
 """Arguments of calls whose options have other names."""
 
 
-def _of_call(found: re.Match[str]) -> str:
-    """Return the argument of a call in place of an option."""
-    name = found[1]
-    return found[0] if name is None else _ARGUMENTS.get(name, name.replace("-", "_"))
-
-
 class RramallocError(Exception):
     """Base of all errors caused by the input or the budget; the command line exits with 1.
 
@@ -53,7 +47,14 @@ class RramallocError(Exception):
             text_of = text
 
             def shown(self: RramallocError) -> str:
-                return _OPTION.sub(_of_call, text_of(self)) if self.in_python else text_of(self)
+                if not self.in_python:
+                    return text_of(self)
+                return _OPTION.sub(
+                    lambda found: (
+                        _ARGUMENTS.get(found[1], found[1].replace("-", "_")) if found[1] else found[0]
+                    ),
+                    text_of(self),
+                )
 
             cls.__str__ = shown  # type: ignore[assignment, method-assign]
 

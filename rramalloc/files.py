@@ -95,7 +95,11 @@ def parse_json(text: str, where: str) -> Any:
     if not text.strip():
         raise FileError(where, "is empty, a JSON document is needed")
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        document = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=lambda name: _refuse(f"{name} is not a number that JSON allows"),
+        )
         if _SURROGATE.search(text):
             json.dumps(document, ensure_ascii=False).encode()
         return document
@@ -118,7 +122,11 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise FileError(os.fspath(path), f"has a dotted key of more than {_TOML_DEPTH} parts")
     try:
         document = tomllib.loads(text)
-        json.dumps(document, default=_refuse_date)  # values are kept as JSON, which has no dates
+        # values are kept as JSON, which has no dates
+        json.dumps(
+            document,
+            default=lambda value: _refuse(f"it holds the date or time {value}: write it as a text in quotes"),
+        )
     except RecursionError:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
@@ -439,9 +447,5 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number that JSON allows")
-
-
-def _refuse_date(value: object) -> NoReturn:
-    raise ValueError(f"it holds the date or time {value}: write it as a text in quotes")
+def _refuse(reason: str) -> NoReturn:
+    raise ValueError(reason)

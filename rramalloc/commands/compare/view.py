@@ -43,6 +43,9 @@ def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View
     """Return the view: bars of ratios, and all rows; efficiency: with TOPS."""
     rows = comparison.rows
     budgets = comparison.budgets
+    # of CSV: every number of a row, energy and area where there are any
+    measured = any("edp" in row.model_dump() for row in rows)
+    fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
     left_out = table("Left out", comparison.skipped, "arrays, method, reason", shown=0)
     return View.of(
         comparison,
@@ -56,7 +59,7 @@ def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View
             f"skipped {left.method} at {number_of(left.arrays, 'array')}: {left.reason}"
             for left in comparison.skipped
         ),
-        csv=_every_field(comparison),
+        csv=table("Methods", rows, ", ".join((*fields, "kinds?"))),
     )
 
 
@@ -73,13 +76,6 @@ def _table(comparison: Comparison, *, efficiency: bool) -> Table:
         worst=lambda row: row.worst if row.runs > 1 else None,
         remark=lambda row: "repaired" if row.repaired else "",
     )
-
-
-def _every_field(comparison: Comparison) -> Table:
-    """Return the table of a CSV file: every number of a row, energy and area where there are any."""
-    measured = any("edp" in row.model_dump() for row in comparison.rows)
-    fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
-    return table("Methods", comparison.rows, ", ".join((*fields, "kinds?")))
 
 
 def _facts(comparison: Comparison) -> Iterator[Fact]:

@@ -161,7 +161,8 @@ class Neighbours:
         except TargetError as error:
             least = max(error.bound, self.objective.in_unit(self._least()[0]), self._moved_ns() if ns else 0)
             within = self._within
-            proven, words = error.proven or least > target, f"no number of arrays{within} is faster"
+            proven = error.proven or least > target
+            words = f"no number of arrays{within} is faster"
             if not proven:
                 words = "none was found within the work, and none takes less than "
                 words += plain_quantity(least, self.objective.unit)
@@ -249,8 +250,10 @@ class Neighbours:
     ) -> ExplainedPoint:
         """Return an allocation as a point, simulated again and checked."""
         checked = check_answer(problem, found, problem.budget, "explain")
-        timing, value = checked.timing, self.objective.value_of(checked.timing)
-        tiles, chip = _tiles(self.case, checked), self.case.hardware.chip
+        timing = checked.timing
+        value = self.objective.value_of(checked.timing)
+        tiles = _tiles(self.case, checked)
+        chip = self.case.hardware.chip
         return ExplainedPoint(
             copies=checked.copies,
             block=checked.blocks,
@@ -275,7 +278,8 @@ class Neighbours:
 
     def _words(self, point: ExplainedPoint) -> str:
         """Return a point in words, beside the allocation."""
-        more, chip = point.arrays - self.arrays, self.case.hardware.chip
+        more = point.arrays - self.arrays
+        chip = self.case.hardware.chip
         arrays = f"{number_of(point.arrays, 'array')} ({more:+d})"
         if point.by_kind is not None:
             arrays += f", {kind_words(point.by_kind)}"
@@ -299,9 +303,11 @@ class Neighbours:
         """Return the neighbour without a point: why a target is missed, and the numbers that limit it."""
         unit, step_time, memory = self.objective.unit, self.problem.step_time, self.case.hardware.memory
         least, chain = self._least()
-        floor, moved_ns = self.objective.in_unit(least), self._moved_ns()
+        floor = self.objective.in_unit(least)
+        moved_ns = self._moved_ns()
         target_ns = None if step_time is None else self.objective.in_ns(target)
-        changes, proven = list[Change](), True
+        changes = list[Change]()
+        proven = True
 
         def amount(value: float) -> str:
             """Return a time in words: in steps or ticks also how long they last."""

@@ -138,7 +138,8 @@ class WhatIfs:
         }
         uses = list[KindUse]()
         for kind in self._kinds:
-            more, saves = _more(kind.arrays or 0), None
+            more = _more(kind.arrays or 0)
+            saves = None
             words = f"{kind.name}: {used[kind.name]:,}"
             words += " arrays" if kind.arrays is None else f" of {kind.arrays:,} arrays"
             change = by_change.get(f"{_of(kind)}={(kind.arrays or 0) + more}")

@@ -369,7 +369,9 @@ def fold_filter(
     outputs, high, wide, inputs = _numbers("filter", shape, (4,))
     pairs = {"stride": _pair("stride", stride), "dilation": _pair("dilation", dilation)}
     filter_ = Filter(outputs=outputs, kernel=(high, wide), inputs=inputs, groups=groups, **pairs)
-    (fold, chosen), pads = fold_to(filter_, align, rule, th1), _pads(padding)
+    fold, chosen = fold_to(filter_, align, rule, th1)
+    sides = _numbers("padding", padding, (1, 2, 4), least=0)
+    pads = Pads(*(sides * (4 // len(sides))))
     check_range("align_outputs", align_outputs, 1, MAX_ALIGN)
     wide_outputs = align if align_outputs is None else align_outputs
     extent = None if input_size is None else _pair("input", input_size)
@@ -588,11 +590,6 @@ def _proven(fold: Fold, extent: Pair, pads: Pads, seed: int, where: str) -> bool
     if not equal_on_random_data(fold, extent, pads, seed):
         raise SolverError(f"{where[:60]}: folded and direct convolution differ on random data; please report")
     return True
-
-
-def _pads(padding: Sequence[int]) -> Pads:
-    sizes = _numbers("padding", padding, (1, 2, 4), least=0)
-    return Pads(*(sizes * (4 // len(sizes))))
 
 
 def _pair(where: str, sizes: Sequence[int]) -> Pair:

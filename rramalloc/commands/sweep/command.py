@@ -12,10 +12,9 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_view_as, written
 from rramalloc.cli.parameters import Format, Help, described, passed
-from rramalloc.units import number_of, rounded, span
+from rramalloc.units import number_of
 
 if TYPE_CHECKING:
-    from rramalloc.commands.sweep.rows import SweepStatus
     from rramalloc.commands.sweep.sweep import SweepResult
 
 
@@ -69,7 +68,7 @@ def command(
             result = run_sweep(
                 **passed(given, run_sweep),
                 folder=output,
-                on_progress=lambda progress: line.show(_progress_words(progress)),
+                on_progress=lambda progress: line.show(progress.words),
             )
     except KeyboardInterrupt:
         note("interrupted: finished points are kept, the same command goes on from there")
@@ -101,10 +100,3 @@ def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) ->
         sys.stdout.writelines(result.json_parts())
     else:
         print_view_as(result.view(), output_format, quiet=quiet)
-
-
-def _progress_words(progress: SweepStatus) -> str:
-    words = progress.words
-    if progress.points_per_s is not None and progress.left_s is not None:
-        words += f", {rounded(progress.points_per_s)} points/s, {span(progress.left_s)} left"
-    return words

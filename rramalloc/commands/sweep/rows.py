@@ -16,7 +16,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import CHECKED
 from rramalloc.result import ResultRecord
 from rramalloc.timing.metrics import FIGURES, Figures
-from rramalloc.units import counted, number_of
+from rramalloc.units import counted, number_of, rounded, span
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -232,7 +232,10 @@ class SweepStatus(ResultRecord):
     @property
     def words(self) -> str:
         """Progress in one line of words."""
-        return f"{self.done} of {number_of(self.points, 'point')}, {self.failed} failed"
+        words = f"{self.done} of {number_of(self.points, 'point')}, {self.failed} failed"
+        if self.points_per_s is not None and self.left_s is not None:
+            words += f", {rounded(self.points_per_s)} points/s, {span(self.left_s)} left"
+        return words
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{self.done:,} of {self.points:,} points done, {self.failed:,} failed"
