@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeGuard, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from rramalloc.errors import SpecError, UnknownNameError, suggestion
@@ -22,6 +22,8 @@ FORMAT_PREFIX = "rramalloc-"
 """Beginning of the names of all file formats."""
 CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 """Checks of pydantic in every record: no unknown fields, no conversions, no infinities."""
+Steps = Annotated[int, Field(ge=0, le=2**53)]
+"""Steps, batches or pixels: at most 2^53, up to which JSON readers with doubles keep whole numbers exact."""
 _SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 

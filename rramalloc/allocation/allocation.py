@@ -18,12 +18,11 @@ from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
-from rramalloc.records import Record, absent
+from rramalloc.records import Record, Steps, absent
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, Stopped, of_fields
-from rramalloc.timing.critical_path import Steps as Steps
+from rramalloc.timing.figures import ENERGY_AREA, EnergyArea, LayerFigures
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import ENERGY_AREA, EnergyArea, LayerFigures
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/2"] = "rramalloc-allocation/2"

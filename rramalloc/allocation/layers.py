@@ -29,7 +29,7 @@ from rramalloc.chart import (
     row_height,
 )
 from rramalloc.timing.buffers import NO_BUFFERS, Buffers
-from rramalloc.timing.metrics import energy_parts
+from rramalloc.timing.figures import energy_parts
 from rramalloc.units import area, counted, rounded, size, steps
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
 

@@ -25,10 +25,10 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
-from rramalloc.records import absent
+from rramalloc.records import Steps, absent
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
-from rramalloc.timing.critical_path import CriticalSegment, Steps, critical_path, path_words
+from rramalloc.timing.critical_path import CriticalSegment, critical_path, path_words
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.timing.metrics import EnergyModel, Metrics, left_out, totals
 from rramalloc.timing.published import chain_layers, published

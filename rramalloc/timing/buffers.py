@@ -11,9 +11,8 @@ from pydantic import Field
 from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Node
 from rramalloc.network.receptive import PixelTable, last_user
-from rramalloc.records import Record, absent
+from rramalloc.records import Record, Steps, absent
 from rramalloc.timing.access import BITS_PER_BYTE
-from rramalloc.timing.critical_path import Steps
 from rramalloc.timing.dependencies import as_timed
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph

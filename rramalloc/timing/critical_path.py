@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
 
 from rramalloc.ndarrays import Ints
-from rramalloc.records import Record
+from rramalloc.records import Record, Steps
 from rramalloc.timing.kernel import Timeline, critical_chain
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import number_of
-
-Steps = Annotated[int, Field(ge=0, le=2**53)]
-"""Steps, batches or pixels: at most 2^53, up to which JSON readers with doubles keep whole numbers exact."""
 
 
 class CriticalSegment(Record):

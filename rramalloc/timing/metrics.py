@@ -6,11 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
@@ -22,75 +21,10 @@ from rramalloc.ndarrays import Floats
 from rramalloc.network.counts import macs
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
-from rramalloc.records import Record
 from rramalloc.timing.access import BITS_PER_BYTE, Absolute
+from rramalloc.timing.figures import EnergyArea
 from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.units import energy
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerFigures:
-    """Energy [pJ] of one layer for one input, and area of its arrays; None where not given.
-
-    array_pj, adc_pj, row_pj: of reads, conversions and driven wordlines, 0 for a component that the hardware
-    counts within read_pj; moved_pj: of bytes between tiles; leakage_pj, which is also static_pj: of all that
-    leaks; dynamic_pj: the other four in sum.
-    """
-
-    array_pj: float | None = None
-    adc_pj: float | None = None
-    row_pj: float | None = None
-    moved_pj: float | None = None
-    leakage_pj: float | None = None
-    dynamic_pj: float | None = None
-    static_pj: float | None = None
-    energy_pj: float | None = None
-    area_um2: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Figures(LayerFigures):
-    """Figures of an allocation that all its results have: a new one stands here and in `totals` alone.
-
-    The unit of each follows from the end of its name (rramalloc/units.py). Energy and area are of all layers,
-    with the leakage of unused arrays and the periphery of the tiles in use; edp: energy times latency
-    [pJ ns]; chip_area_um2: of the whole chip.
-
-    stream_energy_pj, stream_power_mw: energy of an input, and power, where inputs come at the interval or at
-    a given rate; tops: 2 * multiply-accumulates on arrays * inputs a second / 1e12; tops_per_w: that over
-    the power, of inputs in the stream. Source: docs/sources/model.md 12.
-    """
-
-    edp: float | None = None
-    chip_area_um2: float | None = None
-    stream_energy_pj: float | None = None
-    stream_power_mw: float | None = None
-    tops: float | None = None
-    tops_per_w: float | None = None
-
-
-class EnergyArea(Record, Figures):
-    """Result with the figures of an allocation.
-
-    They stand last in files: the rates always, the others only where the hardware gives one of them.
-    """
-
-    @model_serializer(mode="wrap")
-    def _with_figures_last(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        document: dict[str, Any] = handler(self)
-        figures = {name: document.pop(name) for name in EnergyArea.model_fields if name in document}
-        rates = {name: figures.pop(name) for name in RATES if name in figures}
-        given = any(value is not None for value in figures.values())
-        return document | (figures if given else {}) | rates
-
-
-RATES = ("stream_energy_pj", "stream_power_mw", "tops", "tops_per_w")
-"""Names of the fields of inputs that come one after another, which stand in every file."""
-FIGURES = tuple(EnergyArea.model_fields)
-"""Names of the figures of an allocation."""
-ENERGY_AREA = tuple(name for name in FIGURES if name not in RATES)
-"""Names of the fields of energy of one input, and of area."""
 
 
 def totals(
@@ -115,20 +49,6 @@ def totals(
         given["stream_power_mw"] = stream_pj / period_ns
         given["tops_per_w"] = products / stream_pj if stream_pj else None
     return given
-
-
-def energy_parts(figures: EnergyArea) -> str:
-    """Return the parts of an energy in words: its components if ADCs or rows are given separately."""
-    parts = {"dynamic": figures.dynamic_pj, "static": figures.static_pj}
-    if figures.adc_pj or figures.row_pj:
-        parts = {
-            "array": figures.array_pj,
-            "ADC": figures.adc_pj,
-            "rows": figures.row_pj,
-            "moved": figures.moved_pj,
-            "leakage": figures.leakage_pj,
-        }
-    return ", ".join(f"{name}: {'not given' if pj is None else energy(pj)}" for name, pj in parts.items())
 
 
 def left_out(hardware: Hardware) -> tuple[str, ...]:

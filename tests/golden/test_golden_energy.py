@@ -15,7 +15,7 @@ from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_lea
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import parse
-from rramalloc.timing.metrics import ENERGY_AREA
+from rramalloc.timing.figures import ENERGY_AREA
 
 _EVERY: list[dict[str, Any]] = json.loads((Path(__file__).parent / "resources.json").read_text())["cases"]
 CASES = [case for case in _EVERY if case["part"] == "energy"]

@@ -6,10 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions, Steps
-from rramalloc.records import Record, absent
+from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions
+from rramalloc.records import Record, Steps, absent
 from rramalloc.status import Status, Stopped, of_fields
-from rramalloc.timing.metrics import FIGURES
+from rramalloc.timing.figures import FIGURES
 from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/2"] = "rramalloc-comparison/2"

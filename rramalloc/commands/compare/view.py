@@ -23,7 +23,7 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison, Row
-from rramalloc.timing.metrics import ENERGY_AREA
+from rramalloc.timing.figures import ENERGY_AREA
 from rramalloc.units import counted, number_of, plain_quantity, quantity, quoted, share
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 

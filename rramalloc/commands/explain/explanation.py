@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkResult, PositiveCount, Steps
+from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkResult, PositiveCount
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
-from rramalloc.records import Record, absent
+from rramalloc.records import Record, Steps, absent
 from rramalloc.status import Status
 from rramalloc.units import Unit, counted, duration, number_of, plain_quantity
 

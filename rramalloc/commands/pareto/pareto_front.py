@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions, Steps
+from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions
 from rramalloc.choices import FrontAgainst, FrontObjective
-from rramalloc.records import Record, absent
+from rramalloc.records import Record, Steps, absent
 from rramalloc.status import Status
 from rramalloc.units import Unit, counted
 

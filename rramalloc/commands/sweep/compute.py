@@ -25,8 +25,8 @@ from rramalloc.network.network import Network
 from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
+from rramalloc.timing.figures import FIGURES
 from rramalloc.timing.measured_steps import measured_steps
-from rramalloc.timing.metrics import FIGURES
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 

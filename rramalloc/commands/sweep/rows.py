@@ -15,7 +15,7 @@ from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import CHECKED
 from rramalloc.result import ResultRecord
-from rramalloc.timing.metrics import FIGURES, Figures
+from rramalloc.timing.figures import FIGURES, Figures
 from rramalloc.units import counted, number_of, rounded, span
 from rramalloc.version import __version__
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rramalloc.allocation.allocation import Allocation, NetworkId, PositiveCount, Steps
+from rramalloc.allocation.allocation import Allocation, NetworkId, PositiveCount
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
-from rramalloc.records import Record
+from rramalloc.records import Record, Steps
 from rramalloc.result import ResultRecord
 from rramalloc.units import counted, rounded
 

@@ -90,7 +90,7 @@ def test_refused(lists: dict[str, Any], told: str) -> None:
     [
         ("networks = [", FileError),
         ('networks = "alexnet"', SpecError),
-        ("networks = 2026-11-21\narrays = 1", SpecError),
+        ("networks = 2026-11-21\narrays = 1", FileError),
         ('networks = "a"\narrays = ' + "[" * 5000, FileError),
     ],
 )
