@@ -10,6 +10,7 @@ from search.test_places import KINDS, by_hand, drawn
 
 from rramalloc.search.bound import places
 from rramalloc.search.bound.flows import Flows, run_flows
+from rramalloc.search.bound.places import Places
 from rramalloc.search.menu import Menu
 from rramalloc.search.work import Work
 
@@ -57,15 +58,36 @@ def test_no_flow_is_lost(kind: str) -> None:
 def test_two_layers_by_hand() -> None:
     """docs/sources/bound.md: three steps are the optimum, of which flows prove more than two."""
     problem = by_hand(4)
-    turn = run_flows(problem, Menu.of(problem), 1, 10, 10.0, Work())
+    turn, start = run_flows(problem, Menu.of(problem), 1, 10, 10.0, Work())
     assert turn.bound == 3
+    assert start is not None
     assert all(problem.holds(found.copies, found.modes) for found in turn.found)
 
 
 def test_it_ends_where_more_rounds_do_not_pay_or_no_work_is_left() -> None:
     """Nothing is done where no work is left, and no more than 2 ** 10 rounds where the bound stands still."""
     problem, stop = by_hand(4), Work()
-    assert run_flows(problem, Menu.of(problem), 1, 10, 0.0, stop).bound == 1
+    turn, start = run_flows(problem, Menu.of(problem), 1, 10, 0.0, stop)
+    assert (turn.bound, start) == (1, None)
     assert stop.spent_s == 0.0
     run_flows(problem, Menu.of(problem), 1, 10, 1e9, stop)
     assert stop.spent_s <= 2**10 * Flows(problem, Menu.of(problem), 10).round_s
+
+
+def test_the_program_begins_with_what_flows_use() -> None:
+    """Places where a flow enters or leaves are there from the first solution on, which holds."""
+    for kind in ("copies", "blocks"):
+        random, count = Random(f"start {kind}"), 10
+        while count:
+            case = drawn(random, kind)
+            if case is None:
+                continue
+            count -= 1
+            menu = Menu.of(case.problem)
+            flows = Flows(case.problem, menu, case.best)
+            flows.run(10, Work())
+            program = Places(case.problem, menu, case.best, start=flows.start)
+            for own, rows in zip(program._stages, flows.start.rows, strict=True):
+                assert set(rows.tolist()) <= {y for y, _ in own.place}
+            program.round(case.best, 10.0, Work())
+            assert program.bound <= case.best

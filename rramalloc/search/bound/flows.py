@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rramalloc.ndarrays import Bools, Floats
+from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.search import cost
-from rramalloc.search.bound.places import LIMIT, MARGIN, stage_candidates
+from rramalloc.search.bound.places import LIMIT, MARGIN, Start, stage_candidates
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.kernels.flows import (
     Flow,
@@ -34,6 +34,9 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
 
+_MOST_ROWS = 6  # of a stage, at whose ends the program over places begins with a place
+_THROUGH = 0.05  # of the flow, from which on it does
+_IN_USE = 0.02  # share from which on the program begins with a candidate
 _FIRST_ROUNDS = 15  # rounds between the first bound and the second; each next one follows twice as many
 _UNIT = 0.5  # of what a path takes in a stage on average: by a unit more, a weight falls to 1 / e
 _FIRST_SCALE = 0.05  # of lengths, by whose exponentials the first shares go
@@ -58,6 +61,7 @@ class Flows:
         self._unit = _UNIT * max(1.0, self.makespan / len(self.menu.stages))
         limits = [self.problem.budget]
         own = [stage_candidates(each, (), limits, 0, self._unit) for each in self.menu.stages]
+        self._entry = [entry for entry, _, _ in own]
         self._begin = np.cumsum([0, *(len(entry) for entry, _, _ in own)])
         parts = [candidates for _, candidates, _ in own]
         is_raster = np.array([bool((candidates.tall == 1).all()) for candidates in parts])
@@ -82,6 +86,21 @@ class Flows:
             self._round()
         stop.charge(rounds * self.round_s)
         self._bound()
+
+    @property
+    def start(self) -> Start:
+        """The rows at which most of the mean flow enters or leaves, and the candidates in use."""
+        through = (self._mean.entering + self._mean.leaving) / max(self._weight, 1.0)
+        rows, entry, low = list[Ints](), list[Ints](), list[Ints]()
+        first = self._places.first
+        for i in range(len(self._entry)):
+            own = slice(first[i], first[i + 1])
+            most = np.argsort(-through[own], kind="stable")[:_MOST_ROWS]
+            rows.append(self._places.row[own][most[through[own][most] > _THROUGH]])
+            used = np.flatnonzero(self._share[self._begin[i] : self._begin[i + 1]] > _IN_USE)
+            entry.append(self._entry[i][used])
+            low.append(self._candidates.low[self._begin[i] + used])
+        return Start(rows, entry, low)
 
     @property
     def copies(self) -> Copies:
@@ -164,7 +183,7 @@ def _row_ends(problem: Problem, is_raster: Bools, unit: float) -> FlowPlaces:
 
 def run_flows(
     problem: Problem, menu: Menu, bound: int, makespan: int, left_s: float, stop: Work
-) -> ProofTurn:
+) -> tuple[ProofTurn, Start | None]:
     """Raise the bound by rounds as long as they pay, within `left_s` of work. Raises OutOfTime."""
     flows, raised = Flows(problem, menu, makespan), math.inf
     most = int(left_s / flows.round_s)
@@ -180,4 +199,4 @@ def run_flows(
         raised = flows.bound - before
         bound = max(bound, min(math.ceil(flows.bound), makespan))
     found = (problem.choice(flows.copies),) if flows.rounds and problem.one_block else ()
-    return ProofTurn(bound, found)
+    return ProofTurn(bound, found), flows.start if flows.rounds else None

@@ -41,6 +41,7 @@ _FIRST_CANDIDATES = 12  # of a stage, from its staircase, in the first program
 _FIRST_ROWS = ((6, 30), (1, 100))
 """Rows of a stage at whose ends it has a place in the first program, and the first solutions for which there
 must be work left: a program that rises from less takes more of them."""
+_ROWS_FROM_START = (2, 15)  # the same where it begins near the solution
 _NEW_CANDIDATES = 4  # of a stage that join after a solution
 _MOST_TRACES = 100  # paths that are traced back after a solution
 _UNIT_BITS = 16  # bits of a target counted in units
@@ -184,6 +185,17 @@ class _Stage:
         return taken
 
 
+class Start(NamedTuple):
+    """What the program begins with beside its own first places and candidates, of each stage.
+
+    rows: at whose ends are places; entry, low: of candidates.
+    """
+
+    rows: Sequence[Ints]
+    entry: Sequence[Ints]
+    low: Sequence[Ints]
+
+
 @dataclass(eq=False)
 class Places:
     """The program of one problem, with what is left of its candidates for a target.
@@ -196,6 +208,7 @@ class Places:
     menu: Menu
     target: int
     rows: int = _FIRST_ROWS[0][0]
+    start: Start | None = None
     bound: float = 0.0
 
     def __post_init__(self) -> None:
@@ -231,7 +244,10 @@ class Places:
         for i, own in enumerate(self._stages):
             height, right = int(edges.height[i]), int(edges.width[i]) - 1
             self._place(i, 0, 0)
-            for y in np.unique(np.linspace(0, height - 1, min(height, self.rows)).astype(np.int64)).tolist():
+            ends = np.linspace(0, height - 1, min(height, self.rows)).astype(np.int64)
+            if self.start is not None:
+                ends = np.concatenate((ends, self.start.rows[i]))
+            for y in np.unique(ends).tolist():
                 self._place(i, y, right)
             each = own.candidates
             length, spent = each.period * -(-each.total // each.low), own.taken[0]
@@ -240,6 +256,10 @@ class Places:
             stairs = order[np.concatenate(([True], least[1:] < least[:-1]))]
             picks = np.unique(np.linspace(0, len(stairs) - 1, _FIRST_CANDIDATES).astype(np.int64))
             self._add_candidates(i, stairs[picks].tolist())
+            if self.start is not None:
+                for entry, low in zip(self.start.entry[i], self.start.low[i], strict=True):
+                    held = (own.entry == entry) & (each.low <= low) & (low <= each.high)
+                    self._add_candidates(i, np.flatnonzero(held).tolist())
         rows = []
         for i, own in enumerate(self._stages):
             pixels = sorted(own.place)
@@ -328,13 +348,15 @@ class Places:
         return len(new)
 
     @classmethod
-    def affordable(cls, problem: Problem, menu: Menu, target: int, left_s: float) -> Places | None:
+    def affordable(
+        cls, problem: Problem, menu: Menu, target: int, left_s: float, start: Start | None
+    ) -> Places | None:
         """Return the program with the most rows at first for which there is work, None if for none."""
         stages = len(problem.demand)
-        for rows, solutions in _FIRST_ROWS:
+        for rows, solutions in _FIRST_ROWS if start is None else (*_FIRST_ROWS, _ROWS_FROM_START):
             every = (2 * rows + 3) * stages
             if solutions * every * _pivot_s(every) <= left_s:
-                return cls(problem, menu, target, rows)
+                return cls(problem, menu, target, rows, start)
         return None
 
     def round(self, target: int, left_s: float, stop: Work) -> bool:

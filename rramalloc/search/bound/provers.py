@@ -22,6 +22,7 @@ from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
 _SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
+_SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
 _SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
 _LEAST_LEFT_S = 2.0
 """Counted work that is left where the program begins: with less, branch and bound alone proves more."""
@@ -111,14 +112,14 @@ class PlacesProver:
 
     def _begin(self, bound: int, makespan: int, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound by flows, and begin the program if there is work for it."""
-        turn, begun_s = ProofTurn(bound, ()), stop.spent_s
+        turn, start, begun_s = ProofTurn(bound, ()), None, stop.spent_s
         with suppress(OutOfTime):
             if not self.menu.axes:
-                most_s = _SHARE_OF_FLOWS * left_s
-                turn = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
+                most_s = (_SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES) * left_s
+                turn, start = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
         left_s -= stop.spent_s - begun_s
         if turn.bound < makespan and left_s >= _LEAST_LEFT_S:
-            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s)
+            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, start)
         return turn
 
     @property
