@@ -228,7 +228,7 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 
 _WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
 _MOST_WORK = 300  # units, unless more are asked for
-_TIMED = 3  # times as much where links take time
+_TIMED = 6  # times as much where links take time; 3 left three cases 10 to 60 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
 _ROUNDS = 8  # of the second half of the work; 6 and 12 were as good
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
@@ -236,10 +236,7 @@ _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
 _STEP_DOWN = 0.8  # of the latency that a round aims at where transfers slow the network down
 _MARGIN = 0.98  # of what would just keep to the aim
-_SHORT = 0.95  # of a batch: transfers that hide in it
-_HOT = (
-    2 * FIRST_THRESHOLD
-)  # of the first half; twice and four times as much were 3 % worse where a tile holds one layer
+_HOT = 2 * FIRST_THRESHOLD  # of the first half; 4 and 8 were 3 % worse where a tile holds one layer
 _PRICE = 3.0  # of the byte hops: of a load above that limit by a batch; 0.7 left a case slow that 3 did not
 
 
