@@ -22,17 +22,10 @@ FIRST_BEAM_MODE = 3e4 * _NS  # a mode of the first beam: a hundred states of eac
 BOX_ENTRY = 20.0 * _NS  # a table entry of a node of branch and bound
 BOX_PAIR = 7.0 * _NS  # a pair of intervals of an edge in a node
 BOX_STAGE_BEYOND = 2000.0 * _NS  # a stage of a node beyond those whose tables stay in the cache
-TIGHTEN_PAIR = 3e4 * _NS  # a pair of stages of the first round of tightening, until one is counted
 
-# Relaxations
-PROGRAM_ROW = 2e4 * _NS  # a row of a linear program
-LONG_ROW = 2e4 * _NS  # a row over modes, beyond that
-PIVOT_ROW = 30.0 * _NS  # a pivot and row over copies
-MODE_PIVOT_ROW = 85.0 * _NS  # a pivot and row over modes
-SEPARATION_PAIR = 3000.0 * _NS  # a pair of stages in a round of separation
-PATH_LEG = 3.0 * _NS  # a leg of a path in a mode
+# The program over places
 PLACE_ROW = 2e4 * _NS  # a row of the program over places, in Python, in a round
-PLACE_PIVOT = 3e4 * _NS  # a pivot of the program over places
+PLACE_PIVOT = 3e4 * _NS  # a pivot
 PLACE_PIVOT_ROW = 25.0 * _NS  # a row of it in a pivot, beyond that
 PLACE_LEG = 2.0 * _NS  # a candidate priced on a leg between two places
 FLOW_LOOK = 5.0 * _NS  # a candidate at a place, priced by a flow

@@ -16,8 +16,7 @@ from laws.strategies import ALL_PIXELS, ANY, CHAIN, Enumerated, by_name, enumera
 
 from rramalloc.errors import TargetError
 from rramalloc.search import auto, fewest, interval
-from rramalloc.search.bound import diagram, path_program, relaxation
-from rramalloc.search.bound.box_prover import Tightener
+from rramalloc.search.bound import diagram
 from rramalloc.search.bound.boxes import Bounder, Outcome
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer
@@ -113,24 +112,6 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
 
 
 @AND_LONG_TIMES
-@settings(max_examples=40)
-@given(data=st.data())
-def test_relaxations_never_exclude_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
-    """Linear relaxation and propagation in turn: every allocation that meets a target stays in its box."""
-    case = data.draw(enumerated(ops=ops, tick=tick))
-    tightener = Tightener(Bounder(case.problem))
-    targets = {1, case.optimum - 1, *np.unique(case.makespans)[:6].tolist(), int(case.makespans.max())}
-    for target in data.draw(st.permutations(sorted(targets))):
-        meeting = case.allocations[case.makespans <= target]
-        tight = tightener.tighten(max(1, target), Work())
-        assert tight.bound <= max(case.optimum, 1)
-        if tight.box is None:
-            assert len(meeting) == 0
-        else:
-            assert ((meeting >= tight.box[0]) & (meeting <= tight.box[1])).all()
-
-
-@AND_LONG_TIMES
 @settings(max_examples=30)
 @given(data=st.data())
 def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
@@ -171,31 +152,6 @@ def test_diagrams_of_single_allocations_are_exact(
         left = bounder.propagated(target, (row, row))
         refuted = left is None or exact.refute(target, left, 1, math.inf, Work())
         assert refuted == (target < makespan_of_row)
-
-
-@settings(max_examples=40)
-@given(case=enumerated(ops=ANY + ALL_PIXELS))
-def test_relaxed_bounds_hold_for_any_multipliers(case: Enumerated) -> None:
-    """The bound rests on the multipliers as numbers, not on the solver that found them."""
-    bounder = Bounder(case.problem)
-    target = int(case.makespans.max())
-    left = bounder.propagated(target, bounder.widest)
-    assert left is not None
-
-    class Distorted(path_program.LinearProgram):
-        def solve(self, stop: Work) -> float:
-            value = super().solve(stop)
-            noise = np.random.default_rng(0).normal(1.0, 0.7, self.rows)
-            self.multipliers = self.multipliers * noise + 0.1 * np.abs(noise)
-            return value
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(path_program, "LinearProgram", Distorted)
-        relaxed = relaxation.Relaxation(case.problem).solve(left.box, left.start, left.rest, target, Work())
-    assert relaxed.bound <= case.optimum + 1e-6
-    assert relaxed.box is not None
-    best = case.allocations[case.makespans == case.optimum]
-    assert ((best >= relaxed.box[0]) & (best <= relaxed.box[1])).all()
 
 
 @settings(max_examples=60)

@@ -23,12 +23,11 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.archive import Archive
 from rramalloc.search.beam import BeamSearch
-from rramalloc.search.bound.box_prover import Diagrams, Tightener
+from rramalloc.search.bound.box_prover import Diagrams
 from rramalloc.search.bound.boxes import Bounder
 from rramalloc.search.bound.diagram import Diagram
 from rramalloc.search.bound.lookups import checkpoints, reach
 from rramalloc.search.kernels import (
-    cuts,
     deadlines,
     diagram,
     draws,
@@ -63,7 +62,7 @@ RETIME, TIME_ALL, UNDO, ACCEPT = map(
 )
 DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(update)
-DRAW, POTENTIALS, CHEAPEST = map(called, (draws.draw, cuts.potentials, prices._cheapest))
+DRAW, CHEAPEST = map(called, (draws.draw, prices._cheapest))
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 
@@ -419,28 +418,6 @@ def test_reach_is_composed_of_edges(random: Random) -> None:
                     assert timing.of_stage(i)[window // copies[i]] >= before + 1 + pairs.beyond[e]
 
 
-@settings(max_examples=100, deadline=None)
-@given(random=randoms)
-def test_potentials(random: Random) -> None:
-    """Sums stay below every cost and reach the transport's optimum, which linprog finds."""
-    from scipy.optimize import linprog
-
-    rows, columns = random.randint(1, 4), random.randint(1, 4)
-    draw = np.random.default_rng(random.getrandbits(32))
-    down, across = draw.integers(0, 9, rows), draw.integers(0, 9, columns)
-    cost = np.add.outer(down, across).astype(float)  # without loss: then any coupling is optimal
-    left, right = draw.dirichlet(np.ones(rows)), draw.dirichlet(np.ones(columns))
-    a, b = np.zeros(rows), np.zeros(columns)
-    POTENTIALS(cost, left, right, rows, columns, a, b)
-    assert (np.add.outer(a, b) <= cost + 1e-9).all()
-    couples = np.zeros((rows + columns, rows * columns))
-    for k in range(rows):
-        for m in range(columns):
-            couples[k, k * columns + m] = couples[rows + m, k * columns + m] = 1.0
-    best = linprog(cost.ravel(), A_eq=couples, b_eq=np.concatenate((left, right)))
-    assert a @ left + b @ right == pytest.approx(best.fun)
-
-
 def test_keeping_the_fastest() -> None:
     """A slot for every two numbers of arrays: faster wins, of equals fewer arrays; nothing beyond the end."""
     slots = Slots(10, 2, np.full(3, NEVER), np.zeros(3, dtype=np.int64), np.zeros((3, 2), dtype=np.int32))
@@ -495,9 +472,10 @@ def test_states_are_covered_and_merged(random: Random) -> None:
 def test_targets_of_diagrams_are_above_the_bound() -> None:
     """A target that resisted diagrams may be refuted by other proofs: then it bounds the next one no more."""
     problem = Case(rramalloc.load("squeezenet"), load_hardware("plain")).problem(216)
-    diagrams, bound, makespan = Diagrams(Tightener(Bounder(problem))), 400, 600
+    bounder, bound, makespan = Bounder(problem), 400, 600
+    diagrams = Diagrams(bounder)
     for target in (520, 520):  # optimal are 499 steps; the first diagram is a trial
-        bound = diagrams.raised(target, bound, makespan, 10.0, Work())
+        bound = diagrams.raised(target, bounder.widest, bound, makespan, 10.0, Work())
     assert bound == 400
     for higher in range(bound, makespan):
         assert higher <= diagrams.target(higher, makespan) < makespan

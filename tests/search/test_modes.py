@@ -210,11 +210,10 @@ def check_modes_left(case: Solved, menu: Menu) -> None:
         left = bounder.tighten(bounder.everything, target, Work())
         good = [way for way in case.ways if way[0] <= target]
         if good:
-            assert left.rows is not None
-            assert left.bound <= case.best * (1 + 1e-9)
+            assert left is not None
         for _, _, modes in good:
             for stage, mode in enumerate(modes):
-                own = menu.stages[stage].take(left.rows[stage])  # type: ignore[index]
+                own = menu.stages[stage].take(left[stage])  # type: ignore[index]
                 held = (own.each.tall == mode.block[0]) & (own.each.wide == mode.block[1])
                 assert (held & (own.low <= mode.copies) & (mode.copies <= own.high)).any()
 

@@ -1,6 +1,5 @@
 """The lower side of `auto`: targets between lower bound and incumbent are refuted or met, one by one.
 
-`Tightener` shrinks the box of a target by propagation and relaxation in turn, until it shrinks no more.
 `Diagrams` refutes targets by relaxed decision diagrams. `BoxProver` chooses targets, and spends its turns on
 quick nodes of compiled branch and bound first, then on these.
 """
@@ -12,31 +11,23 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.ndarrays import Floats
-from rramalloc.search import cost
-from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of, width
+from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of
 from rramalloc.search.bound.diagram import Diagram
 from rramalloc.search.bound.places import Places
-from rramalloc.search.bound.relaxation import Relaxation
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.kernels.refute import OpenBoxes
 from rramalloc.search.problem import Choice, Problem
-from rramalloc.search.work import OutOfTime, Work
-from rramalloc.timing.simulate import Copies
+from rramalloc.search.work import Work
 
-_TIGHTEN_ROUNDS = 6  # rounds of propagation and relaxation of a target at most
-_TIGHTEN_ENOUGH = 0.95  # a round that leaves more than this part of the box is the last one
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
 _ROOM = 2**20  # nodes for whose open boxes there is room: more than any work allowed looks at
-_UNRELAXED_SHARE = 0.01
-"""Part of the work left that branch and bound takes before the first relaxation: little if it is scarce."""
+_FIRST_BRANCHING_SHARE = 0.01
+"""Part of the work left that branch and bound takes before the program over places begins."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
-_SHARE = 0.2
-"""Part of the work left that a single relaxation may take."""
 _LEVELS = (250, 256), (500, 256), (500, 512), (1000, 512), (2000, 512), (2000, 1024)
 """States of a diagram and points of a stage: diagrams that take longer and longer."""
 _LEVEL_COST = 1.9  # time of a level of diagrams, as a multiple of the level before
@@ -51,84 +42,6 @@ _RESISTED = 0.7  # factor of that for each target that resisted last
 _BEFORE_DIAGRAMS_S = 0.25  # seconds that the other proofs are alone before
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tight:
-    """Result of tightening a target.
-
-    bound: no allocation within the budget has a smaller makespan; box: holds all that meet the target,
-    None if none does; copies: the relaxation's, None if it was not needed; rounds: that it took.
-    """
-
-    bound: int
-    box: Box | None
-    copies: Floats | None
-    rounds: int
-
-
-@dataclass(eq=False)
-class Tightener:
-    """Tightens the boxes of one problem; what holds for a target holds for every smaller one."""
-
-    bounder: Bounder
-    _boxes: dict[int, Box] = field(default_factory=dict)
-    _tightened: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.relaxation = Relaxation(self.bounder.problem)
-        self.round_s = cost.TIGHTEN_PAIR * len(self.bounder.problem.demand) ** 2
-        """Time that a round of the next target may take: of the last one; at first a guess by the stages."""
-
-    def affordable(self, target: int, left_s: float) -> bool:
-        """Return True if a target has not been tightened yet and the work left allows it."""
-        return target not in self._tightened and self.round_s <= _SHARE * left_s
-
-    def tighten(self, target: int, stop: Work) -> Tight:
-        """Shrink the box of a target to a fixed point; leave it if the time is up before that is known."""
-        before_s = stop.spent_s
-        try:
-            tight = self._tighten(target, stop)
-        except OutOfTime:
-            return Tight(1, self.box(target), None, 0)
-        self.round_s = (stop.spent_s - before_s) / max(1, tight.rounds)
-        return tight
-
-    def _tighten(self, target: int, stop: Work) -> Tight:
-        stop.charge(self.bounder.sweep_seconds)
-        self._tightened.add(target)
-        box, near = self.box(target), -1
-        bound, copies, rounds = 1, None, 0
-        for rounds in range(1, _TIGHTEN_ROUNDS + 1):
-            stop.charge(self.bounder.node_seconds)
-            left = self.bounder.propagated(target, box, near)
-            if left is None:
-                return Tight(target + 1, None, copies, rounds)
-            near, before = left.price, width(left.box)
-            stop.check()
-            relaxed = self.relaxation.solve(left.box, left.start, left.rest, target, stop)
-            copies = relaxed.copies
-            # The relaxation assumes the target, so above target + 1 its bound proves nothing more.
-            bound = max(bound, min(math.ceil(relaxed.bound), target + 1))
-            if relaxed.box is None or bound > target:
-                return Tight(target + 1, None, copies, rounds)
-            box = relaxed.box
-            if width(box) >= _TIGHTEN_ENOUGH * before:
-                break
-        self._boxes[target] = box
-        return Tight(bound, box, copies, rounds)
-
-    def restrict(self, target: int, box: Box) -> None:
-        """Take over a box that holds every allocation that meets the target."""
-        low, high = self.box(target)
-        self._boxes[target] = np.maximum(low, box[0]), np.minimum(high, box[1])
-
-    def box(self, target: int) -> Box:
-        """Return the tightest box known to hold every allocation that meets the target."""
-        wider = [known for known in self._boxes if known >= target]
-        # The box of a longer target holds every allocation that meets a shorter one.
-        low, high = self._boxes[min(wider)] if wider else self.bounder.widest
-        return low.copy(), high.copy()
-
-
 @dataclass(eq=False)
 class Diagrams:
     """Targets between the bound and the shortest one that resisted, refuted by decision diagrams.
@@ -137,7 +50,7 @@ class Diagrams:
     together, the next level follows.
     """
 
-    tightener: Tightener
+    bounder: Bounder
     seconds: float = 0.0
     nodes: int = 0
     _level: int = 0
@@ -148,7 +61,7 @@ class Diagrams:
     _longest_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._diagram = Diagram(self.tightener.bounder, _LEVELS[0][1])
+        self._diagram = Diagram(self.bounder, _LEVELS[0][1])
 
     def fits(self, left_s: float) -> bool:
         """Return True if another target is worth a try in `left_s` seconds of work."""
@@ -168,13 +81,16 @@ class Diagrams:
         limit = min(self._resisting or makespan, makespan)
         return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
 
-    def raised(self, target: int, bound: int, makespan: int, left_s: float, stop: Work) -> int:
-        """Return target + 1 if a decision diagram proves the target infeasible, else the old bound."""
-        bounder, begun_s = self.tightener.bounder, stop.spent_s
-        stop.charge(bounder.sweep_seconds)
-        left = bounder.propagated(target, self.tightener.box(target))
+    def raised(self, target: int, box: Box, bound: int, makespan: int, left_s: float, stop: Work) -> int:
+        """Return target + 1 if a decision diagram proves the target infeasible, else the old bound.
+
+        box: holds every allocation that meets the target.
+        """
+        begun_s = stop.spent_s
+        stop.charge(self.bounder.sweep_seconds)
+        left = self.bounder.propagated(target, box)
         if left is None:
-            self.seconds += bounder.sweep_seconds
+            self.seconds += self.bounder.sweep_seconds
             return target + 1
         first, before_s = self.nodes == 0, stop.spent_s
         most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
@@ -203,12 +119,15 @@ class Diagrams:
         self._longest_s *= _LEVEL_COST**levels
         self._resisting = 0
         if self._level < len(_LEVELS) and self._diagram.most_points != _LEVELS[self._level][1]:
-            self._diagram = Diagram(self.tightener.bounder, _LEVELS[self._level][1])
+            self._diagram = Diagram(self.bounder, _LEVELS[self._level][1])
 
 
 @dataclass(eq=False)
 class BoxProver:
-    """The `LowerSide` of one problem."""
+    """The `LowerSide` of one problem.
+
+    _boxes: what holds every allocation that meets a target, of targets for which that is known.
+    """
 
     problem: Problem
     first_s: float = 0.0
@@ -221,11 +140,11 @@ class BoxProver:
     _found: list[Choice] = field(default_factory=list)
     _open: tuple[int, OpenBoxes] | None = None
     """The target that stayed undecided last, and its open boxes."""
+    _boxes: dict[int, Box] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
-        self._tightener = Tightener(self.bounder)
-        self._diagrams = Diagrams(self._tightener)
+        self._diagrams = Diagrams(self.bounder)
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return a first bound by propagation alone, and the lower corners of the boxes just above it."""
@@ -234,7 +153,7 @@ class BoxProver:
             return bound, ()
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
-        return bound, tuple(self._timed(box[0]) for box in boxes if box is not None)
+        return bound, tuple(self.problem.choice(box[0]) for box in boxes if box is not None)
 
     @property
     def nodes(self) -> int:
@@ -248,7 +167,15 @@ class BoxProver:
 
     def restrict(self, target: int, program: Places) -> None:
         """Take over the box that the program over places leaves of a target."""
-        self._tightener.restrict(target, program.box)
+        low, high = self._box(target)
+        self._boxes[target] = np.maximum(low, program.box[0]), np.minimum(high, program.box[1])
+
+    def _box(self, target: int) -> Box:
+        """Return the tightest box known to hold every allocation that meets the target."""
+        wider = [known for known in self._boxes if known >= target]
+        # The box of a longer target holds every allocation that meets a shorter one.
+        low, high = self._boxes[min(wider)] if wider else self.bounder.widest
+        return low.copy(), high.copy()
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
@@ -257,47 +184,34 @@ class BoxProver:
         while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
             if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
-                bound = self._by_diagram(bound, makespan, end_s, stop)
+                target, left_s = self._diagrams.target(bound, makespan), end_s - stop.spent_s
+                bound = self._diagrams.raised(target, self._box(target), bound, makespan, left_s, stop)
             else:
                 before_s = stop.spent_s
-                bound = self._climb(bound, makespan, end_s, stop)
+                bound = self._climb(bound, makespan, end_s - before_s, stop)
                 self._other_s += stop.spent_s - before_s
             if stop.spent_s - begun_s >= seconds or self._resisted != resisted:
                 break
         return ProofTurn(bound, tuple(self._found))
 
-    def _by_diagram(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Return target + 1 if a decision diagram proves the next target infeasible, else the old bound."""
-        target = self._diagrams.target(bound, makespan)
-        bound = self._tighten(bound, target, end_s, stop)
-        if bound <= target:
-            bound = self._diagrams.raised(target, bound, makespan, end_s - stop.spent_s, stop)
-        return bound
+    def _climb(self, bound: int, makespan: int, left_s: float, stop: Work) -> int:
+        """Decide the next target by branch and bound; return the lower bound.
 
-    def _climb(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Decide the next target by tightening and branch and bound; return the lower bound.
-
-        Nothing is tightened before a target resists branch and bound. Targets go up in growing strides as
-        long as they are refuted, and in shorter ones when one resists; not in single ticks where stages have
-        their own clocks and times are long.
+        Targets go up in growing strides as long as they are refuted, and in shorter ones when one resists;
+        not in single ticks where stages have their own clocks and times are long.
         """
-        left_s = end_s - stop.spent_s
         if not self._resisted:
-            left_s = _UNRELAXED_SHARE * left_s - self._other_s
+            left_s = _FIRST_BRANCHING_SHARE * left_s - self._other_s
             if left_s < self.bounder.sweep_seconds:
-                return self._begin_to_relax(bound, makespan, end_s, stop)
+                self._resisted, self._stride = True, 1
+                return bound
         self._stride = max(self._stride, self._finest(makespan))
         target = min(bound + self._stride, makespan) - 1
-        if self._resisted:
-            bound = self._tighten(bound, target, end_s, stop)
-            left_s = end_s - stop.spent_s
-        outcome = Outcome.REFUTED
-        if bound <= target:
-            outcome = self._decide(target, left_s, stop)
-        if outcome is Outcome.UNDECIDED and not self._resisted:
-            return self._begin_to_relax(bound, makespan, end_s, stop)
+        outcome = self._decide(target, left_s, stop)
         if outcome is Outcome.REFUTED:
-            bound, self._stride = max(bound, target + 1), 2 * self._stride
+            bound, self._stride = target + 1, 2 * self._stride
+        elif outcome is Outcome.UNDECIDED and not self._resisted:
+            self._resisted, self._stride = True, 1
         elif self._stride > self._finest(makespan):
             self._stride //= 4
         elif outcome is Outcome.UNDECIDED:
@@ -312,16 +226,13 @@ class BoxProver:
         """Return True if this turn found an allocation as fast as the lower bound."""
         return any(found.makespan <= bound for found in self._found[-1:])
 
-    def _timed(self, copies: Copies) -> Choice:
-        return self.problem.choice(copies)
-
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
         """Prove a target infeasible or find an allocation that meets it, by branch and bound.
 
         The last target that stayed undecided is gone on with, in what has been proven of it since.
         """
         effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
-        box = self._tightener.box(target)
+        box = self._box(target)
         if self._open is None or self._open[0] != target:
             self._open = target, self.bounder.open_boxes(box, _ROOM)
         boxes = self._open[1]
@@ -329,22 +240,7 @@ class BoxProver:
         outcome, nodes, found = self.bounder.decide(target, effort, stop, boxes)
         self._nodes += nodes
         if outcome is Outcome.FOUND:
-            self._found.append(self._timed(found))
+            self._found.append(self.problem.choice(found))
         if outcome is not Outcome.UNDECIDED:
             self._open = None
         return outcome
-
-    def _tighten(self, bound: int, target: int, end_s: float, stop: Work) -> int:
-        """Relax the box of a target, once, if there is time for it; the bound."""
-        affordable = target >= bound and self._tightener.affordable(target, end_s - stop.spent_s)
-        if not affordable or stop.out_of_time:
-            return bound
-        tight = self._tightener.tighten(target, stop)
-        if tight.copies is not None:
-            self._found.append(self._timed(np.floor(tight.copies + 1e-9).astype(np.int64)))
-        return max(bound, tight.bound)
-
-    def _begin_to_relax(self, bound: int, makespan: int, end_s: float, stop: Work) -> int:
-        """Relax the box of all that is faster than the incumbent; the bound."""
-        self._resisted, self._stride = True, 1
-        return self._tighten(bound, makespan - 1, end_s, stop)

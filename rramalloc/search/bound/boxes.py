@@ -38,11 +38,6 @@ _COARSE = 9  # such a bound is exact to one part in 2**9
 Box = tuple[Copies, Copies]
 
 
-def width(box: Box) -> int:
-    """Return the copies by which the two ends of a box differ, of all stages."""
-    return int((box[1] - box[0]).sum())
-
-
 class Outcome(Enum):
     """Result of a search for an allocation that meets a target."""
 
@@ -62,12 +57,6 @@ class PropagatedBox:
     times: Times
     rest: Copies
     price: int
-
-    @property
-    def start(self) -> Copies:
-        """Least start of every stage."""
-        start: Copies = self.times.start
-        return start
 
 
 class WaysToEnd(NamedTuple):

@@ -1,13 +1,10 @@
-"""Lower bounds over modes: labels (sets of modes), priced paths, a linear relaxation, and branching on
-labels.
+"""Which modes may still meet a target: labels (sets of modes) on priced paths.
 
-What is left of a target is a set of modes for every stage. It is cut into labels; labels that cannot meet the
-target on any path at some price per array are removed, then those that the relaxation's reduced costs
-exclude, and what is left is cut anew. Every rule holds for every mode in a label, so the bound is one of all
-modes, not of a menu.
+What is left of a target is a set of modes for every stage. It is cut into labels, labels that cannot meet the
+target on any path at some price per array are removed, and what is left is cut anew. Every rule holds for
+every mode in a label, so what is refuted is refuted for all modes, not for those of a menu.
 
-Source: docs/sources/model.md 4 and 10; a linear program solved by HiGHS, with cuts from transport duality and
-along whole paths.
+Source: docs/sources/model.md 4 and 10; prices as in kernels/prices.py.
 """
 
 from __future__ import annotations
@@ -19,25 +16,19 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
-from typing_extensions import override
 
 from rramalloc.mapping.mode import ModeTable
 from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.lookups import Ancestors, NeedRules
-from rramalloc.search.bound.path_program import PathProgram, Row
-from rramalloc.search.bound.paths import Path, Paths
-from rramalloc.search.kernels.cuts import Solution
 from rramalloc.search.kernels.mode_tables import (
     LabelledModes,
     Pairs,
     PathTimes,
-    Potentials,
     Waits,
     cover,
     fill_waits,
     price_labels,
-    separate_waits,
 )
 from rramalloc.search.kernels.prices import ArrayPrice
 from rramalloc.search.menu import Menu, StageModes
@@ -60,18 +51,11 @@ _ENOUGH_PAIRS = 2000  # pairs from which on no longer ways are followed
 _CHEAPEST = 1.0 / 8.0  # first price, in target / budget: steps per array
 _DEAREST = 8.0  # last price for every stage, in target / budget
 _RATIO = 1.6  # ratio of successive prices
-_LIMIT_OF_AXIS = 1000  # the limit of an axis in the relaxation: of the size of a budget of arrays
 # Weights of the features by which modes differ: best of several on five root bounds.
 _DEAR = 8.0  # arrays, in target / budget
 _MILD = 0.5  # the time of a stage alone
 _BUSY = 0.4  # time that a producer is taken to run, in targets
-_WORTHWHILE = 1e-3  # of the target, that another solution of pairs of stages must raise the bound by
-_WORTHWHILE_PATHS = 4e-4  # of the target, that another solution of whole paths must raise it by
-_PATH_ROUNDS = 8  # solutions with paths at most
-_IDLE = 2  # successive solutions that may raise the bound too little
-_EVERY = 8  # one in this number of violated paths joins the relaxation
-_SMOOTHING = 0.5  # weight of the newest solution in a mean, whose longest paths cut deeper than the newest's
-TIGHT_ROUNDS = 5  # rounds of prices and relaxation at most
+TIGHT_ROUNDS = 5  # rounds of prices at most
 _TIGHT_ENOUGH = 0.9  # a round that keeps more than this part of the modes is the last one
 _OF_MODES = ("tall", "wide", "top", "left", "columns")
 """Columns of every mode that the tables read."""
@@ -172,34 +156,14 @@ def _fastest(modes: LabelledModes, block: Ints) -> LabelledModes:
 
 @dataclass(frozen=True, eq=False)
 class Labelling:
-    """Remaining modes, cut into labels. runs, arrays, priced, amounts (by axis): least of every label."""
+    """Remaining modes, cut into labels. runs, arrays, priced: least of every label."""
 
     rows: Rows
     modes: LabelledModes
     runs: Floats
     arrays: Ints
     priced: Ints
-    amounts: Ints
     waits: Waits
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class TightenResult:
-    """Result of tightening a target. bound: no allocation that meets the target takes fewer steps.
-
-    rows: the modes that may still meet it, None if none can; weights: of every label in the relaxation;
-    labelling: that they belong to.
-    """
-
-    bound: float
-    rows: Rows | None
-    weights: Floats | None
-    labelling: Labelling | None
-
-
-def _refuted(bound: float) -> TightenResult:
-    """Return the result for a target up to this bound that no mode can meet."""
-    return TightenResult(bound, None, None, None)
 
 
 @dataclass(eq=False)
@@ -213,10 +177,6 @@ class ModeBounder:
     def __post_init__(self) -> None:
         least = np.array([each.period.min() for each in self.menu.stages], dtype=np.int64)
         self.pairs, self.consumers = pairs_of(self.problem.graph, least)
-        edges = {(edge.producer, edge.consumer) for edge in self.problem.graph.timing_edges}
-        self.ends = list(zip(self.pairs.producer.tolist(), self.consumers.tolist(), strict=True))
-        self.direct = np.array([pair in edges for pair in self.ends], dtype=np.bool_)
-        self.paths = Paths(self.problem.graph)
         self.stages = len(self.problem.demand)
         grids = self.problem.graph.grids
         self._height = np.array([grid.height for grid in grids], dtype=np.int64)
@@ -262,53 +222,40 @@ class ModeBounder:
             rows = tuple(own[taken[i][own] <= least[i] + spare] for i, own in enumerate(rows))
         return rows
 
-    def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> TightenResult:
-        """Apply prices and relaxation until they remove few modes more, or the time is up."""
-        *_, left = (TightenResult(1.0, rows, None, None), *self.tightening(rows, target, stop, rounds))
+    def tighten(self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS) -> Rows | None:
+        """Return the modes that may still meet the target, None if a stage has none left."""
+        *_, left = (rows, *self.tightening(rows, target, stop, rounds))
         return left
 
     def tightening(
         self, rows: Rows, target: int, stop: Work, rounds: int = TIGHT_ROUNDS
-    ) -> Iterator[TightenResult]:
-        """Yield the result of `tighten` after each round."""
+    ) -> Iterator[Rows | None]:
+        """Yield the result of `tighten` after each round, until one removes few modes or the time is up."""
+        left = self.within_budget(rows, target)
         with suppress(OutOfTime):
-            yield from self._rounds(rows, target, stop, rounds)
-
-    def _rounds(self, rows: Rows, target: int, stop: Work, rounds: int) -> Iterator[TightenResult]:
-        bound, weights = 1.0, None
-        for turn in range(rounds):
-            left = self.within_budget(rows, target)
-            if left is None:
-                yield _refuted(target)
-                return
-            before = sum(map(len, left))
-            labels = MOST_LABELS if turn else FEW_LABELS
-            labelling = self.label(left, target, labels, stop)
-            stop.charge(self._label_seconds(labelling) + cost.PRICED_WAIT * labelling.waits.wait.size)
-            kept = self._priced(labelling, target, stop)
-            if kept is None:
-                yield _refuted(target)
-                return
-            if not kept.all():
-                rows = self._rows_of(labelling, kept)
-                if sum(map(len, rows)) < _TIGHT_ENOUGH * before and turn + 1 < rounds:
-                    yield TightenResult(bound, rows, weights, labelling)
-                    continue
-                left = self.within_budget(rows, target)
-                if left is None:
-                    yield _refuted(target)
+            for turn in range(rounds):
+                before = left
+                if before is not None:
+                    left = self._round(before, target, MOST_LABELS if turn else FEW_LABELS, stop)
+                yield left
+                if (
+                    before is None
+                    or left is None
+                    or (turn and _count(left) >= _TIGHT_ENOUGH * _count(before))
+                ):
                     return
-                labelling = self.label(left, target, labels, stop)
-                stop.charge(self._label_seconds(labelling))
-            relaxed, kept, weights = self._relax(labelling, target, stop)
-            bound = max(bound, relaxed)
-            if bound > target or kept is None:
-                yield _refuted(max(bound, target))
-                return
-            rows = self._rows_of(labelling, kept)
-            yield TightenResult(bound, rows, weights, labelling)
-            if turn and sum(map(len, rows)) >= _TIGHT_ENOUGH * before:
-                return
+
+    def _round(self, rows: Rows, target: int, labels: int, stop: Work) -> Rows | None:
+        """Cut modes into labels, and leave out labels that priced paths or budgets exclude."""
+        labelling = self.label(rows, target, labels, stop)
+        stop.charge(self._label_seconds(labelling))
+        kept = self._priced(labelling, target, stop)
+        if kept is None:
+            return None
+        first, label = labelling.modes.first, labelling.modes.label
+        each = enumerate(labelling.rows)
+        left = (np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in each)
+        return self.within_budget(tuple(left), target)
 
     def label(self, rows: Rows, target: int, most: int, stop: Work) -> Labelling:
         """Cut the modes of every stage into at most `most` labels of similar arrays, times and waits.
@@ -342,7 +289,6 @@ class ModeBounder:
         most = int(size.max())
         runs, arrays = np.zeros((self.stages, most)), np.zeros((self.stages, most), dtype=np.int64)
         priced, axes = np.zeros_like(arrays), self.menu.axes
-        amounts = np.zeros((len(axes), *arrays.shape), dtype=np.int64)
         for i, (part, label) in enumerate(zip(parts, labels, strict=True)):
             starts = np.searchsorted(label, np.arange(size[i]))
             runs[i, : size[i]] = np.minimum.reduceat(part.length, starts)
@@ -350,8 +296,6 @@ class ModeBounder:
             if axes:
                 of_part = part.priced(axes, self.menu.prices)
                 priced[i, : size[i]] = np.minimum.reduceat(of_part, starts)
-            for axis, of_axis in zip(axes, amounts, strict=True):
-                of_axis[i, : size[i]] = np.minimum.reduceat(part.amounts(axis), starts)
         count = len(self.consumers)
         waits = Waits(
             np.empty((count, most, most), dtype=np.int64),
@@ -360,10 +304,10 @@ class ModeBounder:
             np.zeros((count, most), dtype=np.int64),
         )
         fill_waits(modes, _fastest(modes, block), self.pairs, waits)
-        return Labelling(rows, modes, runs, arrays, priced, amounts, waits)
+        return Labelling(rows, modes, runs, arrays, priced, waits)
 
     def _cut(self, stage: int, rows: Ints, target: int, price: float, labels: int) -> Ints:
-        """Return a label for each of these modes; labels are sorted as staircases are, which cuts rest on."""
+        """Return a label for each of these modes; labels are sorted as staircases are."""
         if len(rows) <= labels:
             every = self.menu.stages[stage]
             order = np.lexsort((every.arrays[rows], -every.length[rows]))
@@ -401,16 +345,10 @@ class ModeBounder:
             features.append(_MILD * (modes.batches - last // low) * period)
         return np.stack(features, axis=1).astype(np.float64)
 
-    def _rows_of(self, labelling: Labelling, kept: Bools) -> Rows:
-        first, label = labelling.modes.first, labelling.modes.label
-        return tuple(
-            np.sort(own[kept[i, label[first[i] : first[i + 1]]]]) for i, own in enumerate(labelling.rows)
-        )
-
     def _label_seconds(self, labelling: Labelling) -> float:
-        """Return the work of cutting modes into labels and filling their tables, counted."""
+        """Return the work of cutting modes into labels, and of filling and pricing their tables, counted."""
         per_label = cost.LABEL * float(labelling.modes.size.sum())
-        waits = cost.WAIT * int(labelling.waits.wait.size)
+        waits = (cost.WAIT + cost.PRICED_WAIT) * int(labelling.waits.wait.size)
         return self._s_per_mode * len(labelling.modes.label) + waits + per_label
 
     def _priced(self, labelling: Labelling, target: int, stop: Work) -> Bools | None:
@@ -438,115 +376,7 @@ class ModeBounder:
         left: Bools = kept | ~exists
         return left
 
-    def _relax(self, labelling: Labelling, target: int, stop: Work) -> tuple[float, Bools | None, Floats]:
-        """Bound, labels that may meet the target, their weights."""
-        stop.check()
-        program = _Program(self, labelling, target)
-        program.run(stop)
-        stop.charge(program.counted_s)
-        return program.result()
 
-
-class _Program(PathProgram):
-    """The relaxation of one labelling."""
-
-    def __init__(self, owner: ModeBounder, labelling: Labelling, target: int) -> None:
-        self.owner, self.labelling = owner, labelling
-        size, none = labelling.modes.size, np.zeros(owner.stages, dtype=np.int64)
-        super().__init__(size, labelling.runs.shape[1], target, none)
-        labels = np.arange(self.width) < size[owner.consumers][:, None]
-        self._whole = np.where(labels, labelling.waits.whole, 1).all(axis=1)
-        arrays = [own[:count] for own, count in zip(labelling.arrays, size, strict=True)]
-        self.begin(labelling.runs, arrays, owner.problem.budget, none)
-        for axis, amounts in zip(owner.menu.axes, labelling.amounts, strict=True):
-            scale = _LIMIT_OF_AXIS / max(axis.limit, 1)
-            every = zip(amounts, size, strict=True)
-            self.add_budget([own[:count] * scale for own, count in every], _LIMIT_OF_AXIS)
-        self.worthwhile = _WORTHWHILE * self.target
-        self.separate(first=True)
-        self._paths: dict[int, Path] = {}
-        self._searches = 0
-        self._add_paths(sorted(owner.paths.useful.keys))
-
-    def separate(self, *, first: bool = False) -> bool:
-        """Add the inequalities that the solution violates most; False if there are none.
-
-        first: before there is a solution, those of all edges, as they cut off even weights.
-        """
-        n, pairs, waits = self.stages, self.owner.pairs, self.labelling.waits
-        consumers = self.owner.consumers
-        solution = self.solution
-        if first:
-            even = self.square(np.ones(int(self.first[-1]))) / self.size[:, None]
-            solution = Solution(even, np.zeros(n), np.zeros(n))
-        weights, begin, end = solution
-        rows = []
-        for table, to_end in ((waits.wait, False), (waits.middle, True)):
-            shape = table.shape[:2]
-            out = Potentials(np.zeros(shape[0]), np.zeros(shape), np.zeros(shape))
-            separate_waits(pairs, table, self.size, solution, to_end, -self.target_ticks, out)
-            for e in self._chosen(out.excess, first):
-                p, i = self.owner.ends[e]
-                rows.append(self.inequality((n if to_end else 0) + i, p, [(p, out.a[e]), (i, out.b[e])]))
-        ended = end[pairs.producer]
-        used = pairs.user_row >= 0
-        tail = np.where(used, ended + (waits.tail * weights[consumers]).sum(axis=1), -np.inf)
-        for e in self._chosen(tail - end[consumers], first):
-            p, i = self.owner.ends[e]
-            rows.append(self.inequality(n + i, n + p, [(i, waits.tail[e].astype(np.float64))]))
-        whole = np.where(self._whole, ended + pairs.beyond, -np.inf)
-        for e in self._chosen(whole - begin[consumers], first):
-            p, i = self.owner.ends[e]
-            rows.append(self.inequality(i, n + p, [(i, np.full(len(weights[i]), float(pairs.beyond[e])))]))
-        self.program.add(rows)
-        return bool(rows)
-
-    @override
-    def run(self, stop: Work) -> int:
-        """Solve the program as any other, then again with cuts of whole paths."""
-        rounds, idle, mean = super().run(stop), 0, self.solution
-        last = rounds + _PATH_ROUNDS
-        while rounds < last and idle < _IDLE and not self.refuted and self._separate_paths(mean):
-            self.separate()
-            before = self.program.value
-            idle = idle + 1 if self.program.solve(stop) - before < _WORTHWHILE_PATHS * self.target else 0
-            rounds += 1
-            mean = mean.mixed(self.solution, _SMOOTHING)
-        self.owner.paths.useful.solved(self.active(self._paths))
-        return rounds
-
-    def _separate_paths(self, solution: Solution) -> bool:
-        """Add the inequalities of some of the longest paths that a solution violates."""
-        self._searches += 1
-        excess = self.owner.paths.excess(self.labelling.modes, self.target_ticks, solution)
-        worst = self.worst(excess, self.stages)
-        return self._add_paths([self.owner.paths.to(i) for i in sorted({*worst[::_EVERY], *worst[-1:]})])
-
-    def _add_paths(self, paths: list[Path]) -> bool:
-        rows: list[Row] = []
-        for path in paths:
-            costs = self.owner.paths.costs(path, self.labelling.modes, self.width, self.target_ticks)
-            parts = [(leg[0], cost) for leg, cost in zip(path, costs, strict=True)]
-            late, early, lag = self.stages + path[0][0], path[-1][0], self.owner.paths.lag(path)
-            self._paths[self.program.rows + len(rows)] = path
-            rows.append(self.inequality(late, early, parts, lag))
-        self.program.add(rows)
-        return bool(rows)
-
-    def _chosen(self, excess: Floats, first: bool) -> list[int]:
-        """Return the pairs whose inequality is violated most; before the first solution those of edges."""
-        if first:
-            return np.flatnonzero(self.owner.direct & (excess > -np.inf)).tolist()
-        return self.worst(excess, 2 * self.stages)
-
-    @property
-    def counted_s(self) -> float:
-        """Seconds of what was done."""
-        seconds = self.seconds(cost.MODE_PIVOT_ROW) + cost.LONG_ROW * self.program.rows
-        return seconds + cost.PATH_LEG * self._searches * self.owner.paths.legs(self.labelling.modes)
-
-    def result(self) -> tuple[float, Bools | None, Floats]:
-        """Return the bound that the multipliers prove, and the labels that may still meet the target."""
-        bound, kept = self.proven()
-        weights = np.clip(self.solution.weights, 0.0, 1.0)
-        return bound, kept if kept.any(axis=1).all() else None, weights
+def _count(rows: Rows) -> int:
+    """Return the number of modes of all stages."""
+    return sum(map(len, rows))

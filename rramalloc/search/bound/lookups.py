@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.ndarrays import Bools, Ints
+from rramalloc.ndarrays import Ints
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -97,8 +97,7 @@ class Reach(NamedTuple):
     of it that windows 0 ... w of i need, -1 for none.
     beyond[e]: least ticks from the finish of a batch of the ancestor to the start of one of i that waits for
     it: on every path between them the lags of the edges and a batch of each stage passed.
-    direct[e]: whether an edge joins them; user[e]: first window of i that needs the ancestor's last one, -1
-    if none does.
+    user[e]: first window of i that needs the ancestor's last one, -1 if none does.
     """
 
     pointer: Ints
@@ -107,7 +106,6 @@ class Reach(NamedTuple):
     need: Table
     beyond: Ints
     user: Ints
-    direct: Bools
 
 
 Need = TypeVar("Need")
@@ -175,7 +173,7 @@ def reach(graph: StageGraph, hops: int) -> Reach:
         if entries > _MOST_ENTRIES:
             break
         tables.merge(found, level)
-    return _flat(graph, found, direct)
+    return _flat(graph, found)
 
 
 def _composed(need: Table, other: Table) -> Table:
@@ -186,19 +184,19 @@ def _entries(level: list[Ancestors[Table]]) -> int:
     return sum(len(need) for own in level for _, need in own.values())
 
 
-def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancestors[Table]]) -> Reach:
+def _flat(graph: StageGraph, found: list[Ancestors[Table]]) -> Reach:
     pointer, offset = [0], [0]
-    pairs: list[tuple[int, int, int, bool]] = []
+    pairs: list[tuple[int, int, int]] = []
     tables: list[Table] = []
-    for own, joined in zip(found, direct, strict=True):
+    for own in found:
         for ancestor in sorted(own):
             beyond, need = own[ancestor]
             at = int(np.searchsorted(need, graph.windows[ancestor] - 1))
-            pairs.append((ancestor, beyond, at if at < len(need) else -1, ancestor in joined))
+            pairs.append((ancestor, beyond, at if at < len(need) else -1))
             tables.append(need)
             offset.append(offset[-1] + len(need))
         pointer.append(len(pairs))
-    producer, least, user, is_edge = np.array([*pairs, (0, 0, -1, False)], dtype=np.int64).T.copy()
+    producer, least, user = np.array([*pairs, (0, 0, -1)], dtype=np.int64).T.copy()
     return Reach(
         pointer=np.array(pointer, dtype=np.int64),
         producer=producer,
@@ -206,7 +204,6 @@ def _flat(graph: StageGraph, found: list[Ancestors[Table]], direct: list[Ancesto
         need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
         beyond=least,
         user=user,
-        direct=is_edge.astype(np.bool_),
     )
 
 

@@ -1,4 +1,4 @@
-"""The lower side of `auto` over modes: targets refuted by relaxation, and branch and bound over modes."""
+"""The lower side of `auto` over modes: targets refuted by priced paths, and branch and bound over modes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from rramalloc.search import cost
 from rramalloc.search.bound.box_prover import FINEST
-from rramalloc.search.bound.labels import TIGHT_ROUNDS, ModeBounder, Rows, TightenResult
+from rramalloc.search.bound.labels import TIGHT_ROUNDS, ModeBounder, Rows
 from rramalloc.search.bound.places import Places
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.menu import Menu
@@ -34,16 +34,17 @@ class _Tightening:
     """A target whose rounds may be spread over turns. left: after the last round; round_s: it took."""
 
     target: int
-    rounds: Iterator[TightenResult]
-    left: TightenResult
+    rounds: Iterator[Rows | None]
+    left: Rows | None
     round_s: float = 0.0
 
     def next_round(self, stop: Work) -> bool:
         """Go on with the next round; return False if there is none."""
-        begun_s, left = stop.spent_s, next(self.rounds, None)
-        if left is not None:
+        begun_s = stop.spent_s
+        for left in self.rounds:
             self.left, self.round_s = left, stop.spent_s - begun_s
-        return left is not None
+            return True
+        return False
 
 
 @dataclass(eq=False)
@@ -118,23 +119,20 @@ class ModeProver:
         if self._under_way is None:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
-            everything = TightenResult(1.0, rows, None, None)
-            self._under_way = _Tightening(
-                target, self._bounder.tightening(rows, target, stop, rounds), everything
-            )
+            self._under_way = _Tightening(target, self._bounder.tightening(rows, target, stop, rounds), rows)
         more = self._under_way.next_round(stop)
         self._is_dear = self._is_dear or self._under_way.round_s > _DEAR * left_s
         return 0 if more else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:
-        """Return the bound that a target gives: above it, or where it resists that of the remaining modes."""
-        self._under_way, target, left = None, ended.target, ended.left
-        if left.rows is None:
+        """Return the bound that a target gives, 0 if it resists."""
+        self._under_way, target = None, ended.target
+        if ended.left is None:
             self._stride *= 2
             return target + 1
-        self._rows[target] = left.rows
+        self._rows[target] = ended.left
         self._resisting.append(target)
-        return min(target, math.ceil(left.bound))
+        return 0
 
     def _target(self, bound: int, makespan: int) -> int | None:
         """Return the next target between bound and incumbent.
@@ -180,14 +178,14 @@ class ModeProver:
             if stop.out_of_time:  # in the middle of it perhaps
                 break
             stack.pop()
-            if left.rows is None:
+            if left is None:
                 continue
-            self._look(left.rows, target)
+            self._look(left, target)
             if self._found:
-                stack.append(left.rows)
+                stack.append(left)
                 break
-            if all(len(own) == 1 for own in left.rows):
-                if not self._leaf(left.rows, target):
+            if all(len(own) == 1 for own in left):
+                if not self._leaf(left, target):
                     self._doubted.add(target)
             else:
                 stack.extend(self._split(left))
@@ -225,30 +223,23 @@ class ModeProver:
                 return True
         return True
 
-    def _split(self, left: TightenResult) -> list[Rows]:
-        """Cut a box at the weighted mean of the stage whose arrays, or sensitivities, are most undecided."""
-        rows, labelling, weights = left.rows, left.labelling, left.weights
-        if rows is None or labelling is None or weights is None:
-            return []
-        chosen, most, cut, budget = -1, -1.0, 0.0, self.problem.budget
+    def _split(self, rows: Rows) -> list[Rows]:
+        """Cut a box at the mean of the stage whose arrays, or sensitivities, are most undecided."""
+        chosen, most, budget = -1, -1.0, self.problem.budget
         values = np.zeros(0, dtype=np.int64)
         for i, own in enumerate(rows):
             if len(own) < 2:
                 continue
-            size = int(labelling.modes.size[i])
-            stage, weight = self.menu.stages[i], weights[i, :size]
-            every = [(stage.arrays[own], labelling.arrays[i, :size], 1.0)]
-            for axis, amounts in zip(self.menu.axes, labelling.amounts, strict=True):
-                scale = budget / max(axis.limit, 1)
-                every.append((stage.amounts(axis)[own], amounts[i, :size], scale))
-            for of_modes, of_labels, scale in every:
-                mean = float((of_labels * weight).sum())
-                spread = float((np.abs(of_labels - mean) * weight).sum())
-                stake = scale * (spread + 1e-3 * float(np.ptp(of_modes))) + 1e-6 * len(own)
+            stage = self.menu.stages[i]
+            every = [(stage.arrays[own], 1.0)]
+            every += [(stage.amounts(axis)[own], budget / max(axis.limit, 1)) for axis in self.menu.axes]
+            for amounts, scale in every:
+                spread = float(np.abs(amounts - amounts.mean()).mean())
+                stake = scale * (spread + 1e-3 * float(np.ptp(amounts))) + 1e-6 * len(own)
                 if stake > most:
-                    chosen, most, cut, values = i, stake, mean, of_modes
+                    chosen, most, values = i, stake, amounts
         own = rows[chosen]
-        below = values <= cut
+        below = values <= values.mean()
         if below.all() or not below.any():
             order = np.lexsort((self.menu.stages[chosen].length[own], values))
             below = np.zeros(len(own), dtype=np.bool_)

@@ -25,7 +25,7 @@ _SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
 _SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
 _SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
 _LEAST_LEFT_S = 2.0
-"""Counted work that is left where the program begins: with less, branch and bound alone proves more."""
+"""Counted work that is left where the program begins beside boxes: with less, these alone prove more."""
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
 
 
@@ -118,7 +118,8 @@ class PlacesProver:
                 most_s = (_SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES) * left_s
                 turn, start = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
         left_s -= stop.spent_s - begun_s
-        if turn.bound < makespan and left_s >= _LEAST_LEFT_S:
+        has_work = left_s >= _LEAST_LEFT_S or not has_boxes(self.problem)
+        if turn.bound < makespan and has_work:
             self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, start)
         return turn
 
@@ -166,11 +167,11 @@ def prover_of(problem: Problem, menu: Menu) -> LowerSide:
 
 
 def refutes(problem: Problem, target: int, stop: Work) -> bool:
-    """Return True if propagation, or over modes the relaxation, refutes a target; its work is not charged."""
+    """Return True if propagation, or over modes priced paths, refute a target; its work is not charged."""
     if has_boxes(problem):
         return Bounder(problem).box(target) is None
     bounder = ModeBounder(problem, Menu.of(problem))
-    return bounder.tighten(bounder.everything, target, stop.nested(1)).rows is None
+    return bounder.tighten(bounder.everything, target, stop.nested(1)) is None
 
 
 def quick_bound(problem: Problem, stop: Work) -> int:

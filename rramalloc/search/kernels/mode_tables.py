@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, compiled_part
-from rramalloc.search.kernels.cuts import potentials
 from rramalloc.search.kernels.prices import with_slack
 
 _FAR = 1e18  # stands for an infinite time: above every sum of ticks and payments
@@ -372,37 +371,3 @@ def price_labels(
             # allocation within the budget that meets the target uses a mode of it.
             if way + times.paid[i, m] > limit:
                 kept[i, m] = False
-
-
-class Potentials(NamedTuple):
-    """For every pair, written by `separate_waits`: excess and a[e, k] + b[e, m] <= the table."""
-
-    excess: Any
-    a: Any
-    b: Any
-
-
-@compiled_maker
-def separate_waits(
-    pairs: Any, tables: Any, size: Any, solution: Any, ends: bool, floor: float, out: Any
-) -> None:
-    """Fill `out` for the waits (ends False: start to start) or the middles (True: start to finish).
-
-    floor: entries below are as good as this, since no start is that long before another.
-    """
-    labels = tables.shape[1]
-    cost = np.empty((labels, labels))
-    for i in range(len(size)):
-        for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
-            p = pairs.producer[e]
-            for k in range(size[p]):
-                for m in range(size[i]):
-                    # Raising an entry to the floor is valid, since no start is that long before another one.
-                    cost[k, m] = max(float(tables[e, k, m]), floor)
-            potentials(cost, solution.weights[p], solution.weights[i], size[p], size[i], out.a[e], out.b[e])
-            total = solution.begin[p] - (solution.end[i] if ends else solution.begin[i])
-            for k in range(size[p]):
-                total += out.a[e, k] * solution.weights[p, k]
-            for m in range(size[i]):
-                total += out.b[e, m] * solution.weights[i, m]
-            out.excess[e] = total

@@ -143,7 +143,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, gaps, user, _ = reach
+    pointer, producer, offset, need, gaps, user = reach
     before, done = paths.before, paths.done
     for i in range(len(windows)):
         before[i] = times.start[i]
@@ -174,7 +174,7 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
     Raises low where the remaining time asks for it.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, gaps, user, _ = reach
+    pointer, producer, offset, need, gaps, user = reach
     price, bought = array_price.price, array_price.price * array_price.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
     limit = with_slack(array_price.target)
@@ -207,9 +207,9 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
     return True
 
 
-@compiled
-def intervals_of(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
-    """Return the intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
+@compiled_part
+def _fill_bounds(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
+    """Write the intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
 
     One per breakpoint, or a power of two of them with equal ratios where there is no room for so many.
     """
@@ -251,7 +251,7 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
     """Fill before[i, m], done[i, m]: least start and finish of i, plus the priced arrays of its ancestors."""
-    pointer, producer, offset, need, gaps, user, _ = reach
+    pointer, producer, offset, need, gaps, user = reach
     low, high, count, inverse, paid, ticks = intervals
     before, done = paths.before, paths.done
     for i in range(len(windows)):
@@ -286,7 +286,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
     """Fill ahead[i, m] and after[i, m]: least priced time from start and finish of i to the end."""
-    pointer, producer, offset, need, gaps, user, _ = reach
+    pointer, producer, offset, need, gaps, user = reach
     low, high, count, inverse, paid, ticks = intervals
     ahead, after = paths.ahead, paths.after
     for i in range(len(windows)):
@@ -326,7 +326,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
 def _fill_intervals(rules: Any, price: float, lowest: Any, highest: Any, intervals: Any) -> None:
     """Cut every box into intervals, with a price in ticks for every array beyond the least."""
     low, high, count, inverse, paid, ticks = intervals
-    intervals_of(rules.graph.windows, lowest, highest, low, high, count)
+    _fill_bounds(rules.graph.windows, lowest, highest, low, high, count)
     for i in range(len(count)):
         for m in range(count[i]):
             paid[i, m] = price * rules.demand[i] * (low[i, m] - lowest[i])
