@@ -37,7 +37,7 @@ from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.limited import OF_ARRAYS, whole
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Held, Problem
 from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Cost, Resources
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
@@ -264,19 +264,17 @@ class Case:
             resources = replace(resources, axes=(*resources.axes, sensitivity))
         if hardware.chip is not None:
             left = min(left, hardware.chip.arrays)
-        least, most = self._limits()
         problem = Problem(
             graph,
             demand,
             Cost(left),
             storage,
             step_time,
-            least,
-            most,
             energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
             once=demand if hardware.kinds is None else np.zeros_like(demand),
             alternatives=alternatives,
             resources=resources,
+            held=Held(*self._limits()),
         )
         return whole(problem, self._at_most_in_turns)
 

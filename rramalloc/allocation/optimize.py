@@ -146,7 +146,8 @@ def question(problem: Problem, request: Request) -> Objective:
     if request.start is None:
         return objective_of(problem, request)
     start = start_choice(problem, request.start)
-    return objective_of(replace(problem, start=(start.modes, start.copies)), request)
+    held = problem.held._replace(start=(start.modes, start.copies))
+    return objective_of(replace(problem, held=held), request)
 
 
 def _answer(objective: Objective, request: Request, stop: Work) -> Answer:
@@ -235,9 +236,9 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
 def _from_start(objective: Objective, given: AllocationInput, request: Request, stop: Work) -> Answer:
     """Return an answer that is no worse than the start of the request; without work, the start itself."""
     problem = objective.problem
-    if problem.start is None:
+    if problem.held.start is None:
         raise AssertionError("the problem begins with the start of the request")
-    modes, copies = problem.start
+    modes, copies = problem.held.start
     start = problem.choice(copies, modes)
     met = request.target.is_met_by(start)
 
@@ -307,8 +308,8 @@ def _may_have(problem: Problem, stage: int, copies: int, block: Pair) -> bool:
     except SpecError:
         return False
     most = min(windows, int(graph.most_copies[stage])) if block == graph.blocks[stage] else windows
-    if problem.most is not None:
-        most = min(most, int(problem.most[stage]))
+    if problem.held.most is not None:
+        most = min(most, int(problem.held.most[stage]))
     is_divisor = problem.divided(stage, Mode(*block)) % copies == 0
     return int(problem.smallest[stage]) <= copies <= most and is_divisor
 
@@ -335,7 +336,7 @@ def start_choice(problem: Problem, given: AllocationInput) -> Choice:
         if divided % int(copies[stage]):
             words = f"{name[:60]!r} has {copies[stage]} copies, --copies-divide wants divisors of {divided}"
             raise SpecError(where, f"start: {words}")
-        high = None if problem.most is None else int(problem.most[stage])
+        high = None if problem.held.most is None else int(problem.held.most[stage])
         if copies[stage] < low or (high is not None and copies[stage] > high):
             wanted = f"{low}..{'' if high is None else high}"
             raise SpecError(where, f"start: {name[:60]!r} has {copies[stage]} copies, --copies says {wanted}")

@@ -57,9 +57,9 @@ MethodLike = str | Method | Solve
 
 def most_copies(problem: Problem) -> Copies:
     """Return the windows of every stage, or the problem's own limit, whatever the budget is."""
-    if problem.most is None:
+    if problem.held.most is None:
         return problem.graph.most_copies
-    most: Copies = np.minimum(problem.graph.most_copies, problem.most)
+    most: Copies = np.minimum(problem.graph.most_copies, problem.held.most)
     return most
 
 

@@ -63,7 +63,7 @@ class UnderLimits(RangedByArrays):
 
     @override
     def starts(self, stop: Work) -> list[Choice]:
-        spent = {"energy_pj", "power_mw"}.intersection(self.problem.at_most or {})
+        spent = {"energy_pj", "power_mw"}.intersection(self.problem.limits.at_most or {})
         return [self._energy.frugal(stop)] if self._energy is not None and spent else []
 
     @override
@@ -73,7 +73,7 @@ class UnderLimits(RangedByArrays):
 
     @override
     def least(self, arrays: int, latency_ns: float) -> float:
-        limits = self.problem.at_most or {}
+        limits = self.problem.limits.at_most or {}
         if self._energy is not None and "power_mw" in limits:
             latency_ns = max(latency_ns, self._energy.least_ns(arrays, limits["power_mw"]))
         if latency_ns > limits.get("latency_ns", _BROKEN) * (1 + SAME_SUM):
@@ -94,7 +94,7 @@ class UnderLimits(RangedByArrays):
 
     @override
     def refusal(self, every: Sequence[Choice], stop: Work, seed: int) -> RramallocError:
-        limits, excess = self.problem.at_most or {}, self.problem.excess
+        limits, excess = self.problem.limits.at_most or {}, self.problem.excess
         for name, limit in limits.items():
             others = [other for other in limits if other != name]
             kept = [found for found in every if not any(excess(found, other) for other in others)]
@@ -118,7 +118,7 @@ class UnderLimits(RangedByArrays):
         if not self.problem.excess(answer.choice):
             return answer
         starts = [answer.choice]
-        for name in self.problem.at_most or {}:
+        for name in self.problem.limits.at_most or {}:
             kind = _MINIMISED.get(name)
             if kind is not None and self.problem.excess(answer.choice, name):
                 starts.append(self._least_of(kind(self.problem), name, share, seed))
@@ -141,14 +141,14 @@ class UnderLimits(RangedByArrays):
 
     def _broken_by(self, found: Choice, *, proven: bool) -> LimitError:
         """Return the error that names the limit that an allocation breaks most."""
-        limits = self.problem.at_most or {}
+        limits = self.problem.limits.at_most or {}
         name = max(limits, key=lambda each: self.problem.excess(found, each))
         known = limits[name] * (1 + self.problem.excess(found, name))
         return LimitError(name, limits[name], known, proven=proven)
 
     def _missed(self, share: Work, seed: int) -> LimitError:
         """Return the error that says that the limit which is the target was not met."""
-        name, limit = self._target, (self.problem.at_most or {})[self._target]
+        name, limit = self._target, (self.problem.limits.at_most or {})[self._target]
         try:
             nearest = self._least_of(_MINIMISED[name](self.problem), name, share, seed)
         except LimitError as error:
@@ -157,7 +157,7 @@ class UnderLimits(RangedByArrays):
 
     def _least_of(self, objective: Objective, name: str, share: Work, seed: int) -> Choice:
         """Return the allocation with the least of a quantity. Raises LimitError if that is too much."""
-        answer, limit = objective.solve(share, seed), (self.problem.at_most or {})[name]
+        answer, limit = objective.solve(share, seed), (self.problem.limits.at_most or {})[name]
         least = answer.lower_bound
         if isinstance(objective, Latency | Interval):
             least = objective.in_ns(least)
@@ -172,7 +172,7 @@ class UnderLimits(RangedByArrays):
 
 def limited(objective: Objective) -> Objective:
     """Return the objective under the limits of its problem, if there are any; a target is one of them."""
-    limits = dict(objective.problem.at_most or {})
+    limits = dict(objective.problem.limits.at_most or {})
     if not limits:
         return objective
     name = ""
@@ -185,7 +185,7 @@ def limited(objective: Objective) -> Objective:
             target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
         for each, limit in target.limits.items():
             limits[each] = min(limit, limits.get(each, limit))
-        objective = FewestArrays(replace(objective.problem, at_most=limits), target)
+        objective = FewestArrays(_with_limits(objective.problem, limits), target)
     return UnderLimits(objective, name)
 
 
@@ -201,7 +201,7 @@ def whole(problem: Problem, limits: Mapping[str, float]) -> Problem:
             problem = with_least_cost(problem)
         except BudgetError as error:
             raise _not_stored(resources, error, limits) from None
-    elif problem.least is not None or not problem.storage.is_chosen_freely:
+    elif problem.held.least is not None or not problem.storage.is_chosen_freely:
         problem = with_least_cost(problem)
     return under_limits(problem, limits)
 
@@ -247,7 +247,11 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
             least = Menu.of(problem).smallest_interval(problem)
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
     left = {name: limit for name, limit in limits.items() if name not in OF_ARRAYS}
-    return replace(problem, at_most=left) if limits else problem  # empty: the budget keeps to them all
+    return _with_limits(problem, left) if limits else problem  # empty: the budget keeps to them all
+
+
+def _with_limits(problem: Problem, at_most: Mapping[str, float]) -> Problem:
+    return replace(problem, limits=problem.limits._replace(at_most=at_most))
 
 
 def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:

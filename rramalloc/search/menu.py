@@ -332,10 +332,10 @@ def modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 def _shortened(problem: Problem, each: StageModes) -> StageModes:
     """Return the modes whose batches take no longer together than is allowed."""
-    if problem.longest is None:
+    if problem.limits.longest is None:
         return each
-    left = each.take(each.length <= problem.longest)
-    return left if problem.time_unit == "steps" else left.no_longer_than(problem.longest)
+    left = each.take(each.length <= problem.limits.longest)
+    return left if problem.time_unit == "steps" else left.no_longer_than(problem.limits.longest)
 
 
 def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
@@ -375,17 +375,18 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
     each = listed_modes(problem, stage, most)
     if problem.storage.divide is not None:
         each = each.dividing(problem.storage.divide, most)
-    copies = min(own[stage] for own in (problem.graph.most_copies, problem.most) if own is not None)
+    copies = min(own[stage] for own in (problem.graph.most_copies, problem.held.most) if own is not None)
     if copies < problem.graph.windows[stage]:
         each = each.with_copies(np.full(each.table.rows, copies))
-    if problem.least is not None:
-        each = each.with_least(int(problem.least[stage]))
-    if problem.fed_ns is not None:
+    if problem.held.least is not None:
+        each = each.with_least(int(problem.held.least[stage]))
+    limits = problem.limits
+    if limits.fed_ns is not None:
         per_copy = problem.access_ns(stage, each.modes)
-        most_fed = np.floor(problem.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
-        if problem.longest_step_ns is not None:
+        most_fed = np.floor(limits.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
+        if limits.longest_step_ns is not None:
             compute_ns = problem.compute_ns(stage, each.modes)
-            most_fed[compute_ns > problem.longest_step_ns * (1 + SAME_PRODUCT)] = 0
+            most_fed[compute_ns > limits.longest_step_ns * (1 + SAME_PRODUCT)] = 0
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
 
@@ -457,7 +458,9 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
     # A graph has the bits of its layers: where a table gives others, even one choice is one of modes.
     by_bits = any(len(some) > 1 or any(own.weight_bits for own in some) for some in alternatives.each)
     if problem.chooses_blocks or not problem.storage.is_chosen_freely or by_bits:
-        return with_least_cost(replace(problem, alternatives=alternatives, start=None))
+        return with_least_cost(
+            replace(problem, alternatives=alternatives, held=problem.held._replace(start=None))
+        )
     each = zip(problem.graph.modes, alternatives.each, strict=True)
     alone = problem.in_modes(tuple(own[0].mode.in_block(mode.block) if own else mode for mode, own in each))
     demand = problem.storage.stored(alone.graph.modes, np.ones_like(problem.demand))
@@ -471,14 +474,14 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
         alternatives=None,
         resources=ONE_KIND,
         once=None,
-        start=None,
+        held=alone.held._replace(start=None),
     )
 
 
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:
     """Return the modes of every stage; equal stages share theirs."""
     spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
-    graph_limits = (problem.graph.most_copies, problem.least, problem.most, problem.fed_ns)
+    graph_limits = (problem.graph.most_copies, problem.held.least, problem.held.most, problem.limits.fed_ns)
     limits = [own for own in graph_limits if own is not None]
     listed, made = dict[object, StageModes](), dict[object, StageModes]()
     stages = []
@@ -522,7 +525,7 @@ def fed_by(problem: Problem, step_ns: float) -> Problem:
     if step_time.shared:
         least = np.array([_least_access_ns(problem, i, own) for i, own in enumerate(all_modes(problem))])
         room = step_ns - (float(least.sum()) - least)
-    fed = replace(problem, fed_ns=room, longest_step_ns=step_ns)
+    fed = replace(problem, limits=problem.limits._replace(fed_ns=room, longest_step_ns=step_ns))
     _check_budget(fed, all_modes(fed))
     return fed
 
@@ -561,8 +564,8 @@ def limited_to(problem: Problem, longest: int) -> Problem:
     Of copies alone these lie between a least and a most number of copies. Raises BudgetError if no
     allocation within the budget has such modes.
     """
-    longest = longest if problem.longest is None else min(longest, problem.longest)
-    limited = replace(problem, longest=longest)
+    longest = longest if problem.limits.longest is None else min(longest, problem.limits.longest)
+    limited = replace(problem, limits=problem.limits._replace(longest=longest))
     stages = all_modes(limited)
     _check_budget(limited, stages)
     if not problem.one_block:
@@ -573,7 +576,8 @@ def limited_to(problem: Problem, longest: int) -> Problem:
         len(each.low) and int((each.high - each.low + 1).sum()) <= high - low
         for each, low, high in zip(stages, least.tolist(), most.tolist(), strict=True)
     )
-    return replace(problem, least=least, most=most, once=None, longest=longest if gaps else None)
+    limits = problem.limits._replace(longest=longest if gaps else None)
+    return replace(problem, once=None, limits=limits, held=problem.held._replace(least=least, most=most))
 
 
 def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:

@@ -498,7 +498,7 @@ class FewestArrays(Objective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         given = self.target.given
-        if len(given) > 1 or (not given and self.problem.at_most is None):
+        if len(given) > 1 or (not given and self.problem.limits.at_most is None):
             words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
             raise SpecError("target", f"objective 'arrays' {words}")
         resources = self.problem.resources

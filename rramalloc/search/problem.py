@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,22 +24,50 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
 
+class Held(NamedTuple):
+    """What is held of an allocation.
+
+    least, most: bounds on the copies of each stage, None for 1 and for its windows; start: modes and copies
+    to begin a search with.
+    """
+
+    least: Copies | None = None
+    most: Copies | None = None
+    start: tuple[ModeOfEach, Copies] | None = None
+
+
+NOTHING_HELD = Held()
+
+
+class Limits(NamedTuple):
+    """What an allocation may cost beside its arrays, None without such a limit.
+
+    at_most: limits of energy_pj, power_mw, latency_ns, interval_ns, makespan and interval; fed_ns: longest
+    access of a mode of each stage in a step; longest: of all batches of a stage together; longest_step_ns:
+    longest step that a stage's bits may take.
+    """
+
+    at_most: Mapping[str, float] | None = None
+    fed_ns: Floats | None = None
+    longest: int | None = None
+    longest_step_ns: float | None = None
+
+
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True, eq=False)
 class Problem:
     """Find the copies with the smallest makespan that fits the budget.
 
-    graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order);
-    budget: what the arrays may cost in sum; step_time: None if results are in steps;
-    least, most: bounds on the copies of each stage, None for 1 and for its windows;
-    start: blocks and copies to begin a search with;
-    storage: arrays of every mode;
-    energy: what the hardware says of energy and area, None if nothing;
-    alternatives: the kinds of arrays and the bits that stages choose from, None where there is one of each;
-    resources: what is limited beside the budget, which counts arrays by the weight of their kind;
-    once: arrays of every stage in its cheapest mode, None for the fewest copies of the graph's block;
-    fed_ns: longest access of a mode of each stage in a step, longest: of all its batches together; None
-    without such a limit.
-    at_most: limits of energy_pj, power_mw, latency_ns, interval_ns, makespan and interval.
+    In three parts: what is stored, with its time and energy, what that may cost, and what is held of it.
+
+    graph: stages and edges; demand: int64, arrays of one copy of each stage (canonical order); budget: what
+    the arrays may cost in sum; storage: arrays of every mode; step_time: None if results are in steps;
+    energy: what the hardware says of energy and area, None if nothing; alternatives: the kinds of arrays and
+    the bits that stages choose from, None where there is one of each; once: arrays of every stage in its
+    cheapest mode, None for the fewest copies of the graph's block; resources: what is limited beside the
+    budget, which counts arrays by the weight of their kind; limits: of other quantities.
     Raises BudgetError if one copy of every stage does not fit.
     """
 
@@ -48,31 +76,22 @@ class Problem:
     budget: Cost
     storage: Storage
     step_time: StepTime | None = None
-    least: Copies | None = None
-    most: Copies | None = None
     energy: EnergyModel | None = None
-    at_most: Mapping[str, float] | None = None
+    alternatives: Alternatives | None = None
+    once: Copies | None = None
+    resources: Resources = ONE_KIND
+    limits: Limits = NO_LIMITS
+    held: Held = NOTHING_HELD
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
-    fed_ns: Floats | None = None
-    longest: int | None = None
-    once: Copies | None = None
-    start: tuple[ModeOfEach, Copies] | None = None
-    alternatives: Alternatives | None = None
-    resources: Resources = ONE_KIND
-    longest_step_ns: float | None = None
-    """Longest step that a stage's bits may take, None without such a limit."""
     _access: dict[tuple[int, Mode], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
-            held = self.least is not None and bool((self.least > 1).any())
+            held = bool((self.smallest > 1).any())
             in_unit = self.resources.unit, self.resources.per_unit
-            raise BudgetError(self.minimum, self.budget, self._needs(), held=held, in_unit=in_unit)
-
-    def _needs(self) -> list[tuple[str, int]]:
-        """Return (layer, cost of its fewest copies) in network order."""
-        return [(self.graph.names[stage], int(self.lowest[stage])) for stage in self.graph.network_order]
+            needs = [(self.graph.names[i], int(self.lowest[i])) for i in self.graph.network_order]
+            raise BudgetError(self.minimum, self.budget, needs, held=held, in_unit=in_unit)
 
     @property
     def one_block(self) -> bool:
@@ -92,7 +111,7 @@ class Problem:
     @property
     def is_limited(self) -> bool:
         """True if modes were removed that exceed `fed_ns` or `longest`."""
-        return self.fed_ns is not None or self.longest is not None
+        return self.limits.fed_ns is not None or self.limits.longest is not None
 
     @property
     def time_unit(self) -> TimeUnit:
@@ -111,18 +130,19 @@ class Problem:
 
     def with_most(self, most: Copies) -> Problem:
         """Return this problem with no more copies of each stage than these, and its own limits."""
-        return replace(self, most=most if self.most is None else np.minimum(most, self.most))
+        most = most if self.held.most is None else np.minimum(most, self.held.most)
+        return replace(self, held=self.held._replace(most=most))
 
     @cached_property
     def smallest(self) -> Copies:
         """Fewest copies of each stage that are allowed."""
-        return np.ones_like(self.demand) if self.least is None else self.least
+        return np.ones_like(self.demand) if self.held.least is None else self.held.least
 
     @cached_property
     def largest(self) -> Copies:
         """Most copies of each stage that can be used: its limit, or what the budget leaves for it."""
         limit = self.graph.most_copies
-        limit = limit if self.most is None else np.minimum(limit, self.most)
+        limit = limit if self.held.most is None else np.minimum(limit, self.held.most)
         spare = self.budget - self.arrays(self.smallest)
         most = self.storage.most_copies(self.graph.modes, self.arrays_of_stages(self.smallest) + spare)
         return np.maximum(np.minimum(limit, most), self.smallest)
@@ -163,7 +183,9 @@ class Problem:
             return int(self.smallest[stage]), int(self.largest[stage])
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
         most = 1 if alone else self.total(stage, mode)
-        return int(self.smallest[stage]), most if self.most is None else min(most, int(self.most[stage]))
+        if self.held.most is not None:
+            most = min(most, int(self.held.most[stage]))
+        return int(self.smallest[stage]), most
 
     def divided(self, stage: int, mode: Mode) -> int:
         """Return the number of which copies of a block must be a divisor, 0 if any number will do."""
@@ -172,7 +194,7 @@ class Problem:
 
     def keeps_limits(self, copies: Copies, modes: ModeOfEach) -> bool:
         """Return whether every stage has a number of copies that is allowed."""
-        over = self.most is not None and bool((copies > self.most).any())
+        over = self.held.most is not None and bool((copies > self.held.most).any())
         each = enumerate(zip(copies.tolist(), modes, strict=True))
         divides = all(self.divided(stage, mode) % count == 0 for stage, (count, mode) in each)
         return divides and not over and bool((copies >= self.smallest).all())
@@ -221,7 +243,7 @@ class Problem:
 
     def excess(self, found: Choice, only: str = "") -> float:
         """Return the part by which an allocation exceeds its worst limit, or only one of them; 0 for none."""
-        limits, over = self.at_most or {}, [0.0]
+        limits, over = self.limits.at_most or {}, [0.0]
         if not limits:
             return 0.0
         step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.modes)
@@ -275,9 +297,9 @@ class Problem:
     @property
     def start_within(self) -> Choice | None:
         """The allocation to begin with, if this problem has one and allows it."""
-        if self.start is None or self.is_limited:
+        if self.held.start is None or self.is_limited:
             return None
-        modes, copies = self.start
+        modes, copies = self.held.start
         fixed = not self.chooses_blocks and self.alternatives is None
         if not self.keeps_limits(copies, modes) or (fixed and modes != self.graph.modes):
             return None
@@ -301,9 +323,10 @@ class Problem:
     @property
     def apart(self) -> Problem:
         """The same problem with arrays of numbers that code of others may change without harm."""
-        own = {name: getattr(self, name) for name in ("demand", "least", "most", "once")}
-        copied: dict[str, Any] = {name: own[name].copy() for name in own if own[name] is not None}
-        return replace(self, **copied)
+        numbers = self.held.least, self.held.most, self.once
+        least, most, once = (None if own is None else own.copy() for own in numbers)
+        held = self.held._replace(least=least, most=most)
+        return replace(self, demand=self.demand.copy(), once=once, held=held)
 
     @cached_property
     def on_arrays(self) -> Problem:
@@ -314,17 +337,17 @@ class Problem:
         step_time, energy = self.step_time, self.energy
         if step_time is not None:
             step_time = replace(step_time, access_ns_per_copy=step_time.access_ns_per_copy[placed])
+        numbers = self.held.least, self.held.most, self.once
+        least, most, once = (None if own is None else own[placed] for own in numbers)
         return replace(
             self,
             graph=graph,
             demand=self.demand[placed],
             step_time=step_time,
-            least=None if self.least is None else self.least[placed],
-            once=None if self.once is None else self.once[placed],
-            most=None if self.most is None else self.most[placed],
+            once=once,
             storage=self.storage.of_stages(graph.stages, placed),
             energy=None if energy is None else replace(energy, graph=graph),
-            start=None,
+            held=Held(least, most),
         )
 
 

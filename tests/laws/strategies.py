@@ -309,8 +309,8 @@ def _windows(network: Network) -> npt.NDArray[np.int64]:
 def enumerate_all(problem: Problem) -> Enumerated:
     """Every allocation that keeps to budget, windows and the problem's own bounds."""
     rows = _within_budget(problem)
-    most = problem.graph.windows if problem.most is None else problem.most
-    least = np.ones_like(most) if problem.least is None else problem.least
+    most = problem.graph.windows if problem.held.most is None else problem.held.most
+    least = np.ones_like(most) if problem.held.least is None else problem.held.least
     rows = rows[((rows >= least) & (rows <= most)).all(axis=1)]
     return Enumerated(problem, rows, makespan_of_each(problem.graph, rows))
 

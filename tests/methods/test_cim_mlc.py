@@ -12,7 +12,7 @@ from methods.small import conv, copies, problem
 
 from rramalloc.methods import cim_mlc
 from rramalloc.search import sequential
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Held, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
 
@@ -43,7 +43,7 @@ def test_by_hand(budget: int, expected: list[int]) -> None:
 
 
 def test_the_fewest_copies_allowed_remain_a_choice() -> None:
-    limited = replace(two(20), least=np.array([3, 5]), most=np.array([3, 6]))
+    limited = replace(two(20), held=Held(np.array([3, 5]), np.array([3, 6])))
     assert copies(cim_mlc, limited) == [3, 5]
 
 

@@ -24,7 +24,7 @@ from rramalloc.methods import registry
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.network import Network
 from rramalloc.search import work
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Answer, Held, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of
 from rramalloc.timing.stage_graph import StageGraph
@@ -123,7 +123,7 @@ def test_bounds_on_copies_are_kept(name: str, random: Random) -> None:
     case = small_case(random, name)
     row = case.allocations[random.randrange(len(case.allocations))]
     most = random.choice((row, case.problem.graph.windows))
-    small = enumerate_all(replace(case.problem, least=np.minimum(row, 2), most=most))
+    small = enumerate_all(replace(case.problem, held=Held(np.minimum(row, 2), most)))
     candidate = proposed(small.problem, name)
     assert (small.allocations == candidate.choice.copies).all(axis=1).any()
 

@@ -22,7 +22,7 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.methods import published_recurrence as method
 from rramalloc.network.network import Network
 from rramalloc.search import interval
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Held, Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.stage_graph import StageGraph
@@ -98,7 +98,7 @@ def test_bounds_on_copies_are_kept(random: Random) -> None:
     case = small_problem(random)
     row = case.allocations[random.randrange(len(case.allocations))]
     least, most = (np.minimum(row, 2), row) if random.random() < 0.5 else (row, case.problem.graph.windows)
-    small = enumerate_all(replace(case.problem, least=least, most=most))
+    small = enumerate_all(replace(case.problem, held=Held(least, most)))
     answer = method.solve(small.problem, Work(work=4), 0)
     assert small.problem.is_allowed(answer.choice.copies)
 

@@ -12,7 +12,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
 from rramalloc.methods import lagrange, none, proportional, uniform
-from rramalloc.search.problem import Problem
+from rramalloc.search.problem import Held, Problem
 from rramalloc.timing.published import chain_layers, published
 
 pytestmark = pytest.mark.quick
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.quick
 def test_none_stores_everything_once() -> None:
     assert copies(none, pyramid([1, 2, 3], 1000)) == [1, 1, 1]
     least = np.array([2, 1, 3], dtype=np.int64)
-    assert copies(none, replace(pyramid([1, 2, 3], 1000), least=least)) == [2, 1, 3]
+    assert copies(none, replace(pyramid([1, 2, 3], 1000), held=Held(least))) == [2, 1, 3]
 
 
 @pytest.mark.parametrize(

@@ -348,8 +348,8 @@ class Neighbours:
         """
         problem, graph = self.problem, self.problem.graph
         most = graph.most_copies
-        if not problem.chooses_blocks and problem.most is not None:
-            most = np.minimum(most, problem.most)
+        if not problem.chooses_blocks and problem.held.most is not None:
+            most = np.minimum(most, problem.held.most)
         ticks, rounds = graph.batch_ticks(np.ones_like(most)), -(-graph.windows // most)
         if problem.alternatives is not None:
             finishs = enumerate(map(problem.alternatives.of, range(len(most))))

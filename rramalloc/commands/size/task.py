@@ -86,7 +86,7 @@ def result_of(task: SizeTask, stop: Work) -> TaskResult:
     request = Request(objective="arrays", seed=task.seed, target=sized.wanted)
     if task.start:
         start = start_choice(problem, read_allocation(json.loads(task.start), "start"))
-        problem = replace(problem, start=(start.modes, start.copies))
+        problem = replace(problem, held=problem.held._replace(start=(start.modes, start.copies)))
     objective = objective_of(problem, request)
     try:
         answer = propose(objective, request, stop)

@@ -24,7 +24,7 @@ from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.boxes import Bounder, PropagatedBox, WaysToEnd
 from rramalloc.search.kernels import diagram as kernels
-from rramalloc.search.kernels.diagram import Carry, Choices, Limits, Points, States, Table
+from rramalloc.search.kernels.diagram import Carry, Choices, Points, StateLimits, States, Table
 from rramalloc.search.kernels.prices import with_slack
 from rramalloc.search.work import Work
 
@@ -270,12 +270,12 @@ class _Walk:
         self.seconds += cost.DIAGRAM_FINISH * (choices.base.size + choices.at.size)
         return choices
 
-    def _limits(self, stage: int, choices: Choices) -> Limits:
+    def _limits(self, stage: int, choices: Choices) -> StateLimits:
         """Return the limits that states after a stage must keep to, whatever the later stages do."""
         begin, end = self.diagram.points.first[stage], self.diagram.points.first[stage + 1]
         # The later stages take their fewest copies at least: no state may use more than what that leaves.
         most = self._problem.budget - int(self._least[-1]) + int(self._least[stage])
-        return Limits(
+        return StateLimits(
             self._bounder.latest(self.left, stage, self.diagram.points.window[begin:end]),
             int(self.left.times.start[stage]),
             most,

@@ -95,7 +95,7 @@ class Choices(NamedTuple):
     beyond: Any
 
 
-class Limits(NamedTuple):
+class StateLimits(NamedTuple):
     """Limits that states must keep to. latest[r]: finish of the stage's points; start: least start of the
     stage; arrays: most that the stages so far may take.
 
