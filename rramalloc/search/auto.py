@@ -202,7 +202,7 @@ class AutoSearch:
     def run(self) -> SearchState:
         """Start with the smallest interval, then take turns."""
         state = self.init()
-        with _second_core(self.stop.cores) as pool:
+        with ThreadPoolExecutor(1) if cores(self.stop.cores) > 1 else nullcontext() as pool:
             while not self.terminate(state):
                 self.step(state, pool)
         self.stop.is_exhausted = self._stands_still(state)
@@ -351,8 +351,3 @@ class AutoSearch:
         """Return True if bound and answer have not moved for so long that more work is spent on nothing."""
         moved_s = self.stop.history[-1][0]
         return self._spent_s(state) - moved_s >= max(_STILL_S, _STILL * moved_s)
-
-
-def _second_core(allowed: int | None) -> ThreadPoolExecutor | nullcontext[None]:
-    """Return a thread for one side of a search if there is a core for it and it may be used."""
-    return ThreadPoolExecutor(1) if cores(allowed) > 1 else nullcontext()

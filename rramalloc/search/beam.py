@@ -10,7 +10,7 @@ import numpy as np
 from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.kernels.beam import (
-    PARTS,
+    LATENESSES,
     Aim,
     Beam,
     BeamModes,
@@ -61,7 +61,7 @@ class BeamSearch:
     def run(self, guide: State, target: int, most: int, stop: Work) -> int:
         """Write the best allocation found that meets a target over the guide; return its arrays.
 
-        What prices add counts as arrays. NO_ALLOCATION if there is none: then the guide stays.
+        What prices add counts as arrays. UNREACHED if there is none: then the guide stays.
         """
         aim = Aim(target, most + self.tables.priced_above_cost, _unit(target))
         arrays, spent_ns = beam_search(
@@ -123,7 +123,7 @@ def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
         slot[k] = free
     room = int(longest.max())
     width = min(_MOST_STATES, max(1, _MOST_KEPT // max(n, room * len(slots)) - 1))
-    by_stage, cells = np.zeros((10, n), dtype=np.int64), (2 * _REACH + 1) ** PARTS
+    by_stage, cells = np.zeros((10, n), dtype=np.int64), (2 * _REACH + 1) ** LATENESSES
     return Beam(
         state=State(*by_stage[:2]),
         shapes=Shapes(*by_stage[2:8]),
@@ -134,7 +134,7 @@ def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
         longest=longest,
         oldest=oldest,
         pixels=np.zeros(int(area.max()), dtype=np.int64),
-        late=np.zeros(2 * PARTS, dtype=np.int64),
+        late=np.zeros(2 * LATENESSES, dtype=np.int64),
         pixel_deadlines=PixelDeadlines(*np.zeros((5, int(area.sum())), dtype=np.int64)),
         cells=Cells(*np.zeros((4, cells), dtype=np.int64)),
         trace=Trace(*(np.zeros(size, dtype=np.int64) for size in [(n, width)] * 4 + [n])),

@@ -32,8 +32,8 @@ class EnergyFloor:
         """
         if not self.model.gives_reads:
             return 0.0
-        stages = range(len(self.problem.demand))
-        listed = [listed_modes(self.problem, stage, self._most(stage)) for stage in stages]
+        most = self.problem.lowest + (self.problem.budget - self.problem.minimum)
+        listed = [listed_modes(self.problem, stage, arrays) for stage, arrays in enumerate(most.tolist())]
         least_pj = [float(self._of_modes(stage, each).min()) for stage, each in enumerate(listed)]
         return math.fsum([*least_pj, *self.model.moved_pj.tolist()])
 
@@ -86,6 +86,3 @@ class EnergyFloor:
         """Return the least time in which at least `arrays` keep to a power, infinity where they leak more."""
         left_mw = power_mw * (1 + SAME_SUM) - self.leakage_mw(arrays)
         return self.dynamic_pj / left_mw if left_mw > 0 else math.inf
-
-    def _most(self, stage: int) -> int:
-        return int(self.problem.lowest[stage]) + self.problem.budget - self.problem.minimum

@@ -243,12 +243,12 @@ class Front:
         )
 
 
-Progress = Callable[[int, float], None]
+FrontProgress = Callable[[int, float], None]
 """Called with (points so far, part of the work done)."""
 
 
 def front_of(
-    across: Quantity, along: Quantity, stop: Work, seed: int, on_progress: Progress | None = None
+    across: Quantity, along: Quantity, stop: Work, seed: int, on_progress: FrontProgress | None = None
 ) -> Front:
     """Return all non-dominated points of two quantities of a problem, each with a bound of the second.
 
@@ -272,7 +272,7 @@ def front_of(
     return _PairFront(across, along, stop, seed).run(on_progress)
 
 
-def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None = None) -> Front:
+def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: FrontProgress | None = None) -> Front:
     """Return the front of arrays and a time; of several kinds of arrays `across` is their cost."""
     problem, moves = along.problem, along.unit == "ns" and along.by_step is not None
     if not problem.one_block and (moves or not isinstance(along, Interval)):
@@ -318,7 +318,7 @@ def _of_intervals(along: Interval) -> Front:
     return Front(tuple(bounded), 1)
 
 
-def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
+def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: FrontProgress | None) -> Front:
     """Search at budgets of equal ratios, then just below the points found until the work is used up.
 
     A point is bounded by the searches with a budget as large as the next point's less one, or larger.
@@ -421,7 +421,7 @@ class _PairFront:
     stop: Work
     seed: int
 
-    def run(self, on_progress: Progress | None) -> Front:
+    def run(self, on_progress: FrontProgress | None) -> Front:
         """Search both, and bound every point."""
         problem, stop = self.across.problem, self.stop
         latency: Latency = (Makespan if problem.step_time is None else LatencyNs)(problem)
@@ -485,7 +485,7 @@ def _least_below(floors: Sequence[tuple[float, float]], across: float) -> float:
     return min((low for at, low in floors if at < across), default=math.inf)
 
 
-def explore(problem: Problem, stop: Work, seed: int, on_progress: Progress | None = None) -> Archive:
+def explore(problem: Problem, stop: Work, seed: int, on_progress: FrontProgress | None = None) -> Archive:
     """Search the whole range of budgets; return all that was found."""
     search = _FrontSearch(problem, stop, seed, on_progress)
     search.run()
@@ -497,7 +497,7 @@ class _FrontSearch:
     problem: Problem
     stop: Work
     seed: int
-    on_progress: Progress | None = None
+    on_progress: FrontProgress | None = None
     archive: Archive = field(init=False)
     _branches: bool = True
 
@@ -592,7 +592,7 @@ def _budgets(steps: Sequence[FrontStep]) -> list[int]:
     return [step.until for step in steps]
 
 
-def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: Progress | None) -> Front:
+def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: FrontProgress | None) -> Front:
     """Return the front of arrays and latency in ns of copies that lengthen the step.
 
     Allocations are looked for with all steps allowed, and with the copies that shorter and shorter steps can
@@ -618,7 +618,7 @@ def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: P
 
 
 def _explored(
-    problem: Problem, step_time: StepTime, stop: Work, seed: int, on_progress: Progress | None
+    problem: Problem, step_time: StepTime, stop: Work, seed: int, on_progress: FrontProgress | None
 ) -> list[Archive]:
     """Search with copies limited to what steps of several lengths can feed."""
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)

@@ -17,7 +17,7 @@ import numpy as np
 
 from rramalloc.search import cost
 from rramalloc.search.beam import BeamSearch, least_target
-from rramalloc.search.kernels.beam import NO_ALLOCATION
+from rramalloc.search.kernels.beam import UNREACHED
 from rramalloc.search.kernels.draws import generator
 from rramalloc.search.kernels.moves import (
     ANNEAL,
@@ -116,7 +116,7 @@ class _Beams:
         """Return the fewest arrays found for a target, None if more than `most`."""
         state = self.menu.state(guide)
         arrays = self._until(target).run(state, target, most, stop)
-        return self.menu.choice(self.problem, state) if arrays < NO_ALLOCATION else None
+        return self.menu.choice(self.problem, state) if arrays < UNREACHED else None
 
     def _until(self, longest: int) -> BeamSearch:
         """Return the search for targets that are no longer than the first one."""

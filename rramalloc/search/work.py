@@ -88,7 +88,7 @@ class Work:
         own.counts = own.is_exhausted = False
         return own
 
-    def told(self, tell: Tell | None, what: str) -> Work:
+    def reporting_to(self, tell: Tell | None, what: str) -> Work:
         """Return a copy that reports every improvement to `tell`, under the name `what`."""
         if tell is None:
             return self

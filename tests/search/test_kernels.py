@@ -23,9 +23,8 @@ from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.archive import Archive
 from rramalloc.search.beam import BeamSearch
-from rramalloc.search.bound.box_prover import Diagrams
 from rramalloc.search.bound.boxes import Bounder
-from rramalloc.search.bound.diagram import Diagram
+from rramalloc.search.bound.diagram import Diagram, Diagrams
 from rramalloc.search.bound.lookups import checkpoints, reach
 from rramalloc.search.kernels import (
     deadlines,
@@ -62,7 +61,7 @@ RETIME, TIME_ALL, UNDO, ACCEPT = map(
 )
 DEADLINES, MEETS, RENEW = map(called, (deadlines.set_deadlines, deadlines.meets, deadlines.renew))
 NEXT, WITH_BATCHES, KEEP = called(limits.next_breakpoint), called(limits.with_batches), called(update)
-DRAW, CHEAPEST = map(called, (draws.draw, prices._cheapest))
+DRAW, CHEAPEST, INTERVALS = map(called, (draws.draw, prices._cheapest, prices.intervals_of))
 FORWARD, BACKWARD = called(propagate.forward), called(propagate.backward)
 
 
@@ -345,7 +344,7 @@ def test_intervals_cover_the_box(random: Random) -> None:
     most = random.choice((1, 4, 16))
     low, high = np.zeros((2, 4, most), dtype=np.int64)
     size = np.zeros(4, dtype=np.int64)
-    prices.intervals_of(windows, lowest, highest, low, high, size)
+    INTERVALS(windows, lowest, highest, low, high, size)
     for i in range(4):
         covered = [d for m in range(size[i]) for d in range(low[i, m], high[i, m] + 1)]
         assert covered == list(range(lowest[i], highest[i] + 1))

@@ -121,7 +121,7 @@ def explain(
         every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
         every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
         asked = {name: value for name, value in every.items() if value is not None}
-        searching = ending.told(on_progress, "an allocation")
+        searching = ending.reporting_to(on_progress, "an allocation")
         if ending.time_limit_s is not None:  # the rest is for the points beside it and for the what-ifs
             searching = replace(searching, time_limit_s=_FIRST_SHARE * ending.time_limit_s)
         allocation = optimize(source, arrays, seed=seed, stop=searching, **asked)

@@ -212,7 +212,7 @@ class Neighbours:
 
     def _solved(self, objective: Objective, what: str) -> Answer:
         """Return the answer to an objective, with as much work as all of these searches have."""
-        stop = self.stop.nested(self.stop.work).told(self.tell, what)
+        stop = self.stop.nested(self.stop.work).reporting_to(self.tell, what)
         try:
             return objective.solve(stop, self.seed)
         finally:

@@ -338,7 +338,7 @@ class WhatIfs:
         found = list[WhatIfResult]()
         for searched in (held, case):
             request = Request(objective="latency", seed=self.seed)
-            stop = self.stop.nested(self.stop.work).told(self.tell, "what if other links")
+            stop = self.stop.nested(self.stop.work).reporting_to(self.tell, "what if other links")
             placed: Allocation = run(searched.with_stages(case.stages), self.now.arrays, request, stop)
             found.append(self._result(placed, placed, placed, placed.arrays.used))
         return found[0], min(found, key=lambda result: result.value)
@@ -359,7 +359,7 @@ class WhatIfs:
             case, arrays = self._within_kinds(case, arrays)
         what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"
         left = share.work - int(share.spent_s / SECONDS_PER_WORK)
-        stop = self.stop.nested(left).told(self.tell, f"what if {what}")
+        stop = self.stop.nested(left).reporting_to(self.tell, f"what if {what}")
         try:
             objective, answer = solved(case, arrays, request, stop)
         finally:

@@ -21,7 +21,7 @@ from rramalloc.methods.registry import method_names
 from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import FRONT_WORK, Point, Progress, front_of
+from rramalloc.search.front import FRONT_WORK, FrontProgress, Point, front_of
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
@@ -46,7 +46,7 @@ def pareto(
     seed: int = 0,
     work: int = FRONT_WORK,
     time_limit_s: float | None = None,
-    on_progress: Progress | None = None,
+    on_progress: FrontProgress | None = None,
     progress: bool = True,
     stop: Work | None = None,
     **given: Unpack[CaseArguments],

@@ -1,18 +1,17 @@
 """The lower side of `auto`: targets between lower bound and incumbent are refuted or met, one by one.
 
-`Diagrams` refutes targets by relaxed decision diagrams. `BoxProver` chooses targets, and spends its turns on
-quick nodes of compiled branch and bound first, then on these.
+`BoxProver` chooses targets, and spends its turns on quick nodes of compiled branch and bound first, then on
+decision diagrams.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from rramalloc.search.bound.boxes import Bounder, Box, Outcome, bounder_of
-from rramalloc.search.bound.diagram import Diagram
+from rramalloc.search.bound.boxes import Box, Outcome, bounder_of
+from rramalloc.search.bound.diagram import Diagrams
 from rramalloc.search.bound.places import Places
 from rramalloc.search.bound.turns import ProofTurn
 from rramalloc.search.kernels.refute import OpenBoxes
@@ -28,98 +27,7 @@ _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes ar
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
-_LEVELS = (250, 256), (500, 256), (500, 512), (1000, 512), (2000, 512), (2000, 1024)
-"""States of a diagram and points of a stage: diagrams that take longer and longer."""
-_LEVEL_COST = 1.9  # time of a level of diagrams, as a multiple of the level before
-_TARGETS = 12  # targets that the first level after a trial should have time for
-_FIRST_PART = 3  # parts of the gap of which the first stride of a level is one
-_GRAIN = 12  # parts of the gap of which the last stride of a level is one
-_FIRST_SHARE = 0.1  # of the remaining work, that the trial may take
-_DIAGRAM_SHARE = 0.4  # of the remaining work, that each other diagram may take
-_HOPELESS = 6  # successive targets that resisted after which no other is tried
-_FRUITFUL = 10.0  # seconds of work on diagrams for each second on other proofs
-_RESISTED = 0.7  # factor of that for each target that resisted last
 _BEFORE_DIAGRAMS_S = 0.25  # seconds that the other proofs are alone before
-
-
-@dataclass(eq=False)
-class Diagrams:
-    """Targets between the bound and the shortest one that resisted, refuted by decision diagrams.
-
-    A first small diagram tells what level there is time for; where bound and resisting target come close
-    together, the next level follows.
-    """
-
-    bounder: Bounder
-    seconds: float = 0.0
-    nodes: int = 0
-    _level: int = 0
-    _resisting: int = 0
-    """The shortest target that resisted the diagrams of this level, 0 if none has."""
-    _resisted: int = 0
-    """Successive targets that resisted."""
-    _longest_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        self._diagram = Diagram(self.bounder, _LEVELS[0][1])
-
-    def fits(self, left_s: float) -> bool:
-        """Return True if another target is worth a try in `left_s` seconds of work."""
-        quick = self._longest_s <= _DIAGRAM_SHARE * left_s
-        return self._level < len(_LEVELS) and quick and self._diagram.tractable
-
-    @property
-    def weight(self) -> float:
-        """Seconds of work on diagrams for each on other proofs: less while they refute no target."""
-        return _FRUITFUL * _RESISTED**self._resisted
-
-    def target(self, bound: int, makespan: int) -> int:
-        """Return the next target, from the bound to below the makespan."""
-        # Another proof may have passed the target that resisted.
-        if self._resisting <= bound:  # it was refuted otherwise
-            self._resisting = 0
-        limit = min(self._resisting or makespan, makespan)
-        return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
-
-    def raised(self, target: int, box: Box, bound: int, makespan: int, left_s: float, stop: Work) -> int:
-        """Return target + 1 if a decision diagram proves the target infeasible, else the old bound.
-
-        box: holds every allocation that meets the target.
-        """
-        begun_s = stop.spent_s
-        stop.charge(self.bounder.sweep_seconds)
-        left = self.bounder.propagated(target, box)
-        if left is None:
-            self.seconds += self.bounder.sweep_seconds
-            return target + 1
-        first, before_s = self.nodes == 0, stop.spent_s
-        most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
-        refuted = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s, stop)
-        took_s = stop.spent_s - before_s
-        self.nodes += 1
-        self.seconds += stop.spent_s - begun_s
-        self._longest_s = max(self._longest_s, took_s)
-        # A diagram that ends with states proves nothing; the target counts as resisting for this level only.
-        if refuted:
-            self._resisted, bound = 0, target + 1
-        else:
-            self._resisted, self._resisting = self._resisted + 1, target
-        if first:
-            levels = int(math.log(max(1.0, left_s / (_TARGETS * took_s)), _LEVEL_COST))
-            self._go_up(min(levels, len(_LEVELS) - 1) if took_s <= most_s else len(_LEVELS))
-        elif self._resisted == _HOPELESS:
-            self._go_up(len(_LEVELS))
-        elif self._resisting and self._resisting - bound <= (makespan - bound) // _GRAIN:
-            self._go_up(1)
-        return bound
-
-    def _go_up(self, levels: int) -> None:
-        """Go on with larger diagrams."""
-        self._level += levels
-        self._longest_s *= _LEVEL_COST**levels
-        self._resisting = 0
-        if self._level < len(_LEVELS) and self._diagram.most_points != _LEVELS[self._level][1]:
-            self._diagram = Diagram(self.bounder, _LEVELS[self._level][1])
 
 
 @dataclass(eq=False)
@@ -181,7 +89,9 @@ class BoxProver:
         """Raise the bound, as `LowerSide.run`. Diagrams take most of the work once other proofs take long."""
         self._found, begun_s, end_s = [], stop.spent_s, stop.spent_s + left_s
         resisted = self._resisted
-        while bound < makespan and not self._found_at_most(bound) and not stop.out_of_time:
+        while bound < makespan and not stop.out_of_time:
+            if any(found.makespan <= bound for found in self._found[-1:]):
+                break
             due_s = self._diagrams.weight * (self._other_s - _BEFORE_DIAGRAMS_S)
             if self._diagrams.seconds < due_s and self._diagrams.fits(end_s - stop.spent_s):
                 target, left_s = self._diagrams.target(bound, makespan), end_s - stop.spent_s
@@ -221,10 +131,6 @@ class BoxProver:
     def _finest(self, makespan: int) -> int:
         """Return the shortest stride."""
         return 1 if self.problem.time_unit == "steps" else max(1, makespan // FINEST)
-
-    def _found_at_most(self, bound: int) -> bool:
-        """Return True if this turn found an allocation as fast as the lower bound."""
-        return any(found.makespan <= bound for found in self._found[-1:])
 
     def _decide(self, target: int, left_s: float, stop: Work) -> Outcome:
         """Prove a target infeasible or find an allocation that meets it, by branch and bound.

@@ -16,7 +16,7 @@ from rramalloc.search.bound.lookups import Checkpoints, Reach, checkpoints, cloc
 from rramalloc.search.kernels.clock import Clock
 from rramalloc.search.kernels.prices import Pricing, ways_to_end
 from rramalloc.search.kernels.propagate import Rules, Times, price_of
-from rramalloc.search.kernels.refute import FOUND, NO_ALLOCATION, UNDECIDED, LastBox, OpenBoxes, refute
+from rramalloc.search.kernels.refute import FOUND, REFUTED, UNDECIDED, LastBox, OpenBoxes, refute
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
@@ -41,7 +41,7 @@ Box = tuple[Copies, Copies]
 class Outcome(Enum):
     """Result of a search for an allocation that meets a target."""
 
-    REFUTED = NO_ALLOCATION
+    REFUTED = REFUTED
     FOUND = FOUND
     UNDECIDED = UNDECIDED
 
@@ -152,7 +152,7 @@ class Bounder:
         times = Times.of(self._stages, self._tables.total)
         boxes = self.open_boxes((low, high), 0, near)
         outcome, _, price = self._ask(target, boxes, 0, low, times, intervals, (low, high))
-        if outcome == NO_ALLOCATION:
+        if outcome == REFUTED:
             return None
         return PropagatedBox((low, high), times, target - times.latest[self._tables.first[1:] - 1], price)
 

@@ -11,6 +11,7 @@ Decision Diagrams for Optimization, 2016, doi 10.1007/978-3-319-42849-9.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,9 +23,9 @@ import numpy as np
 from rramalloc.mapping.modes import BlockGrid
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.search import cost
-from rramalloc.search.bound.boxes import Bounder, PropagatedBox, WaysToEnd
+from rramalloc.search.bound.boxes import Bounder, Box, PropagatedBox, WaysToEnd
 from rramalloc.search.kernels import diagram as kernels
-from rramalloc.search.kernels.diagram import Carry, Choices, Points, StateLimits, States, Table
+from rramalloc.search.kernels.diagram import Carry, Choices, Points, StateLimits, States, StateTable
 from rramalloc.search.kernels.prices import with_slack
 from rramalloc.search.work import Work
 
@@ -42,6 +43,18 @@ _FIRST_SLACK = 2048
 _NEAR_PRICES = 2
 """Prices on either side of the best one that states are held to."""
 
+_LEVELS = (250, 256), (500, 256), (500, 512), (1000, 512), (2000, 512), (2000, 1024)
+"""States of a diagram and points of a stage: diagrams that take longer and longer."""
+_LEVEL_COST = 1.9  # time of a level of diagrams, as a multiple of the level before
+_TARGETS = 12  # targets that the first level after a trial should have time for
+_FIRST_PART = 3  # parts of the gap of which the first stride of a level is one
+_GRAIN = 12  # parts of the gap of which the last stride of a level is one
+_FIRST_SHARE = 0.1  # of the remaining work, that the trial may take
+_DIAGRAM_SHARE = 0.4  # of the remaining work, that each other diagram may take
+_HOPELESS = 6  # successive targets that resisted after which no other is tried
+_FRUITFUL = 10.0  # seconds of work on diagrams for each second on other proofs
+_RESISTED = 0.7  # factor of that for each target that resisted last
+
 Stages = tuple[int, ...]
 
 
@@ -49,8 +62,8 @@ class Layer(NamedTuple):
     """Parts of a stage that are the same in all diagrams of a problem; int64.
 
     edges, places: of every entry of `Choices` an edge, and where the finishes of its producer begin in a
-    state; group, lag: as in `Choices`; finishes, groups: of a state after the stage; features: as in `Table`,
-    three of every group; telling: the same, those of the stage itself first.
+    state; group, lag: as in `Choices`; finishes, groups: of a state after the stage; features: as in
+    `StateTable`, three of every group; telling: the same, those of the stage itself first.
     """
 
     edges: Ints
@@ -290,7 +303,7 @@ class _Walk:
         choices = self._choices(stage, layer)
         new = States.of(room, layer.finishes, layer.groups)
         slots = 1 << (2 * room).bit_length()
-        table = Table(
+        table = StateTable(
             np.empty(slots, dtype=np.uint64),
             np.full(slots, -1),
             layer.features,
@@ -353,3 +366,83 @@ def least_of_each(ways: WaysToEnd, stage: int, low: Ints, high: Ints) -> tuple[F
         for times in (ways.ahead, ways.after)
     )
     return ahead, after
+
+
+@dataclass(eq=False)
+class Diagrams:
+    """Targets between the bound and the shortest one that resisted, refuted by decision diagrams.
+
+    A first small diagram tells what level there is time for; where bound and resisting target come close
+    together, the next level follows.
+    """
+
+    bounder: Bounder
+    seconds: float = 0.0
+    nodes: int = 0
+    _level: int = 0
+    _resisting: int = 0
+    """The shortest target that resisted the diagrams of this level, 0 if none has."""
+    _resisted: int = 0
+    """Successive targets that resisted."""
+    _longest_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._diagram = Diagram(self.bounder, _LEVELS[0][1])
+
+    def fits(self, left_s: float) -> bool:
+        """Return True if another target is worth a try in `left_s` seconds of work."""
+        quick = self._longest_s <= _DIAGRAM_SHARE * left_s
+        return self._level < len(_LEVELS) and quick and self._diagram.tractable
+
+    @property
+    def weight(self) -> float:
+        """Seconds of work on diagrams for each on other proofs: less while they refute no target."""
+        return _FRUITFUL * _RESISTED**self._resisted
+
+    def target(self, bound: int, makespan: int) -> int:
+        """Return the next target, from the bound to below the makespan."""
+        # Another proof may have passed the target that resisted.
+        if self._resisting <= bound:  # it was refuted otherwise
+            self._resisting = 0
+        limit = min(self._resisting or makespan, makespan)
+        return bound + (limit - bound - 1) // (2 if self._resisting else _FIRST_PART)
+
+    def raised(self, target: int, box: Box, bound: int, makespan: int, left_s: float, stop: Work) -> int:
+        """Return target + 1 if a decision diagram proves the target infeasible, else the old bound.
+
+        box: holds every allocation that meets the target.
+        """
+        begun_s = stop.spent_s
+        stop.charge(self.bounder.sweep_seconds)
+        left = self.bounder.propagated(target, box)
+        if left is None:
+            self.seconds += self.bounder.sweep_seconds
+            return target + 1
+        first, before_s = self.nodes == 0, stop.spent_s
+        most_s = (_FIRST_SHARE if first else _DIAGRAM_SHARE) * left_s
+        refuted = self._diagram.refute(target, left, _LEVELS[self._level][0], most_s, stop)
+        took_s = stop.spent_s - before_s
+        self.nodes += 1
+        self.seconds += stop.spent_s - begun_s
+        self._longest_s = max(self._longest_s, took_s)
+        # A diagram that ends with states proves nothing; the target counts as resisting for this level only.
+        if refuted:
+            self._resisted, bound = 0, target + 1
+        else:
+            self._resisted, self._resisting = self._resisted + 1, target
+        if first:
+            levels = int(math.log(max(1.0, left_s / (_TARGETS * took_s)), _LEVEL_COST))
+            self._go_up(min(levels, len(_LEVELS) - 1) if took_s <= most_s else len(_LEVELS))
+        elif self._resisted == _HOPELESS:
+            self._go_up(len(_LEVELS))
+        elif self._resisting and self._resisting - bound <= (makespan - bound) // _GRAIN:
+            self._go_up(1)
+        return bound
+
+    def _go_up(self, levels: int) -> None:
+        """Go on with larger diagrams."""
+        self._level += levels
+        self._longest_s *= _LEVEL_COST**levels
+        self._resisting = 0
+        if self._level < len(_LEVELS) and self._diagram.most_points != _LEVELS[self._level][1]:
+            self._diagram = Diagram(self.bounder, _LEVELS[self._level][1])

@@ -26,7 +26,7 @@ from rramalloc.search.kernels.mode_tables import (
     Pairs,
     PathTimes,
     Waits,
-    cover,
+    cut_into_labels,
     fill_waits,
     price_labels,
 )
@@ -248,7 +248,8 @@ class ModeBounder:
     def _round(self, rows: Rows, target: int, labels: int, stop: Work) -> Rows | None:
         """Cut modes into labels, and leave out labels that priced paths or budgets exclude."""
         labelling = self.label(rows, target, labels, stop)
-        stop.charge(self._label_seconds(labelling))
+        work_s = self._s_per_mode * len(labelling.modes.label) + cost.LABEL * int(labelling.modes.size.sum())
+        stop.charge(work_s + (cost.WAIT + cost.PRICED_WAIT) * labelling.waits.wait.size)
         kept = self._priced(labelling, target, stop)
         if kept is None:
             return None
@@ -319,7 +320,7 @@ class ModeBounder:
         features = self._features(stage, modes, priced, target, _DEAR * price)
         order = np.argsort(features.sum(axis=1), kind="stable")
         found = np.empty(len(rows), dtype=np.int64)
-        count = cover(features[order], labels, float(np.ptp(features, axis=0).max()), found)
+        count = cut_into_labels(features[order], labels, float(np.ptp(features, axis=0).max()), found)
         label = np.empty(len(rows), dtype=np.int64)
         label[order] = found
         least = np.full((2, count), np.inf)
@@ -344,12 +345,6 @@ class ModeBounder:
             last = (y + block.top) // block.tall * block.columns + block.columns - 1
             features.append(_MILD * (modes.batches - last // low) * period)
         return np.stack(features, axis=1).astype(np.float64)
-
-    def _label_seconds(self, labelling: Labelling) -> float:
-        """Return the work of cutting modes into labels, and of filling and pricing their tables, counted."""
-        per_label = cost.LABEL * float(labelling.modes.size.sum())
-        waits = (cost.WAIT + cost.PRICED_WAIT) * int(labelling.waits.wait.size)
-        return self._s_per_mode * len(labelling.modes.label) + waits + per_label
 
     def _priced(self, labelling: Labelling, target: int, stop: Work) -> Bools | None:
         """Return the labels that priced paths do not exclude, None if a stage has none left."""

@@ -20,7 +20,7 @@ _MOST_CHECKPOINTS = 256
 _MOST_ENTRIES = 2**24
 """Entries of the tables of all pairs of Reach at most: bounds the memory."""
 
-Table = npt.NDArray[np.int32]
+NeedTable = npt.NDArray[np.int32]
 
 
 class Checkpoints(NamedTuple):
@@ -103,7 +103,7 @@ class Reach(NamedTuple):
     pointer: Ints
     producer: Ints
     offset: Ints
-    need: Table
+    need: NeedTable
     beyond: Ints
     user: Ints
 
@@ -161,7 +161,7 @@ class NeedRules(Generic[Need]):
 @lru_cache(maxsize=4)
 def reach(graph: StageGraph, hops: int) -> Reach:
     """Return the pairs of stages at most `hops` edges apart, fewer if their tables would be too large."""
-    direct: list[Ancestors[Table]] = [{} for _ in graph.stages]
+    direct: list[Ancestors[NeedTable]] = [{} for _ in graph.stages]
     for edge in graph.timing_edges:
         direct[edge.consumer][edge.producer] = graph.lag(edge), graph.needed(edge)
     found = [own.copy() for own in direct]
@@ -176,18 +176,18 @@ def reach(graph: StageGraph, hops: int) -> Reach:
     return _flat(graph, found)
 
 
-def _composed(need: Table, other: Table) -> Table:
+def _composed(need: NeedTable, other: NeedTable) -> NeedTable:
     return np.where(need >= 0, other[np.maximum(need, 0)], np.int32(-1))
 
 
-def _entries(level: list[Ancestors[Table]]) -> int:
+def _entries(level: list[Ancestors[NeedTable]]) -> int:
     return sum(len(need) for own in level for _, need in own.values())
 
 
-def _flat(graph: StageGraph, found: list[Ancestors[Table]]) -> Reach:
+def _flat(graph: StageGraph, found: list[Ancestors[NeedTable]]) -> Reach:
     pointer, offset = [0], [0]
     pairs: list[tuple[int, int, int]] = []
-    tables: list[Table] = []
+    tables: list[NeedTable] = []
     for own in found:
         for ancestor in sorted(own):
             beyond, need = own[ancestor]

@@ -97,7 +97,9 @@ class ModeProver:
             if self.begins_with_program != before:
                 break
             spent = stop.spent_s - begun_s
-            if spent >= most_s and not self._last_turn(left_s - spent):
+            # No later turn has work for a target whose next round takes longer: its rounds end in this one.
+            ending = self._under_way is not None and -OVERTIME_S < left_s - spent < self._under_way.round_s
+            if spent >= most_s and not ending:
                 break
             target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
             if target is None:
@@ -109,10 +111,6 @@ class ModeProver:
         if self._under_way is not None and stop.spent_s - begun_s - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found))
-
-    def _last_turn(self, left_s: float) -> bool:
-        """Return True if no later turn has work for the current target: its rounds end in this one."""
-        return self._under_way is not None and -OVERTIME_S < left_s < self._under_way.round_s
 
     def _tighten(self, target: int, left_s: float, stop: Work) -> int:
         """Run the next round of a target; return the lower bound, 0 while the rounds go on."""

@@ -27,9 +27,9 @@ from rramalloc.search.kernels.moves import write_shape, write_shapes
 from rramalloc.search.kernels.schedule import time_all
 from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, needed_pixels, run_stage
 
-NO_ALLOCATION = 2**60
+UNREACHED = 2**60
 """Arrays where no allocation was found that meets the target."""
-PARTS = 3
+LATENESSES = 3
 """Latenesses of a state, of these parts."""
 _FIRST_HALF = 0  # lateness of the rows in the first half of a stage
 _SECOND_HALF = 1  # lateness of the rows in the second half
@@ -228,7 +228,7 @@ def _run(edges: Any, k: int, begin: int, limit: int, beam: Any) -> tuple[int, in
 def _cell(beam: Any, unit: int) -> int:
     """Return the cell of the latenesses in `late`, -1 for too late."""
     reach, side, cell = beam.reach, 2 * beam.reach + 1, 0
-    for part in range(PARTS):
+    for part in range(LATENESSES):
         steps = 0
         if beam.late[part] > -NEVER:
             steps = max(reach - (-beam.late[part]) // unit, 0)
@@ -246,7 +246,7 @@ def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: 
     """
     cells, late, pixel_deadlines, trace = beam.cells, beam.late, beam.pixel_deadlines, beam.trace
     for cell in range(len(cells.used)):
-        cells.used[cell] = NO_ALLOCATION
+        cells.used[cell] = UNREACHED
     limit, work, tried = aim.target, 0, 0
     if (
         new > old
@@ -261,9 +261,9 @@ def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: 
     for state in range(trace.states[k - 1] if k else 1):
         before = trace.used[k - 1, state] if k else 0
         _load(menu, modes, k, state, beam)
-        for part in range(PARTS):
-            late[PARTS + part] = -NEVER
-        _raise_late(beam, 0, old, PARTS)
+        for part in range(LATENESSES):
+            late[LATENESSES + part] = -NEVER
+        _raise_late(beam, 0, old, LATENESSES)
         work += old
         for row in range(modes.first[k], modes.first[k + 1]):
             used = before + modes.arrays[row]
@@ -275,8 +275,8 @@ def _expand(edges: Any, menu: Any, modes: Any, aim: Any, k: int, old: int, new: 
             work += batches * per_batch
             if finish == NEVER:
                 continue
-            for part in range(PARTS):
-                late[part] = late[PARTS + part]
+            for part in range(LATENESSES):
+                late[part] = late[LATENESSES + part]
             _raise_late(beam, old, new, 0)
             work += new - old
             cell = _cell(beam, aim.unit)
@@ -291,13 +291,13 @@ def _keep_undominated(beam: Any, k: int) -> None:
     cells, trace, side, kept = beam.cells, beam.trace, 2 * beam.reach + 1, 0
     steps = side * side, side, 1
     for cell in range(len(cells.used)):
-        least, rest = NO_ALLOCATION, cell
-        for part in range(PARTS):
+        least, rest = UNREACHED, cell
+        for part in range(LATENESSES):
             if rest >= steps[part]:
                 least = min(least, cells.least[cell - steps[part]])
             rest %= steps[part]
         used = cells.used[cell]
-        if used < NO_ALLOCATION and used <= least and kept < trace.used.shape[1]:
+        if used < UNREACHED and used <= least and kept < trace.used.shape[1]:
             trace.parent[k, kept], trace.mode[k, kept] = cells.parent[cell], cells.mode[cell]
             trace.used[k, kept] = used
             kept += 1
@@ -328,7 +328,7 @@ def beam_search(
     """Choose modes for all stages that meet the aim, guided by `current`.
 
     The allocation with the fewest arrays that is found is written to `current`. Returns its arrays,
-    NO_ALLOCATION if none is found, and nanoseconds counted.
+    UNREACHED if none is found, and nanoseconds counted.
     """
     n, trace, shapes, ticks = len(current.block), beam.trace, scratch.shapes, scratch.ticks
     write_shapes(menu.blocks, menu.clock, current, shapes, ticks)
@@ -344,7 +344,7 @@ def beam_search(
         spent_ns += _expand(edges, menu, modes, aim, k, old, new, beam)
         _keep_undominated(beam, k)
         if trace.states[k] == 0:
-            return NO_ALLOCATION, spent_ns
+            return UNREACHED, spent_ns
         spent_ns += _time_kept(edges, menu, modes, aim.target, k, beam)
     best = 0
     for state in range(trace.states[n - 1]):

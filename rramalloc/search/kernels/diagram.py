@@ -129,7 +129,7 @@ class Carry(NamedTuple):
     own_group: int
 
 
-class Table(NamedTuple):
+class StateTable(NamedTuple):
     """Hash table of new states. key: uint64; number: of the state, -1 for none; features: finishes that tell
     states apart, counted in 1 / per_tick ticks; row, own: scratch, a new state and finishes of the stage.
     """

@@ -109,7 +109,7 @@ def _cover_within(features: Any, most: int, slack: float, centres: Any, label: A
 
 
 @compiled_maker
-def cover(features: Any, most: int, largest: float, label: Any) -> int:
+def cut_into_labels(features: Any, most: int, largest: float, label: Any) -> int:
     """Cut modes into at most `most` labels and return how many there are; label: int64, written.
 
     A label is what one of its modes dominates up to a slack in every feature (smaller is better), and that

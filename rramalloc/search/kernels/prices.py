@@ -208,7 +208,7 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
 
 
 @compiled_part
-def _fill_bounds(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
+def intervals_of(windows: Any, lowest: Any, highest: Any, low: Any, high: Any, count: Any) -> None:
     """Write the intervals low[i, m] ... high[i, m], m < count[i], that cover lowest[i] ... highest[i].
 
     One per breakpoint, or a power of two of them with equal ratios where there is no room for so many.
@@ -326,7 +326,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
 def _fill_intervals(rules: Any, price: float, lowest: Any, highest: Any, intervals: Any) -> None:
     """Cut every box into intervals, with a price in ticks for every array beyond the least."""
     low, high, count, inverse, paid, ticks = intervals
-    _fill_bounds(rules.graph.windows, lowest, highest, low, high, count)
+    intervals_of(rules.graph.windows, lowest, highest, low, high, count)
     for i in range(len(count)):
         for m in range(count[i]):
             paid[i, m] = price * rules.demand[i] * (low[i, m] - lowest[i])

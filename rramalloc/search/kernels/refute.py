@@ -12,7 +12,7 @@ from rramalloc.search.kernels.limits import copy_to
 from rramalloc.search.kernels.propagate import least_ticks, propagate
 from rramalloc.timing.kernel import NEXT_STEP, batch_starts
 
-NO_ALLOCATION = 0  # outcome: a proof that no allocation meets the target
+REFUTED = 0  # outcome: a proof that no allocation meets the target
 FOUND = 1  # outcome: an allocation that meets it
 UNDECIDED = 2  # outcome: the nodes allowed were used up
 _MOST_ENTRIES = 2**22
@@ -109,7 +109,7 @@ def refute(
     With most_nodes = 0 a box is not split: `box` is what propagation leaves of it, and `times` tells more;
     else it is scratch. price: number of the one that bounds the last box best.
 
-    Outcome: NO_ALLOCATION (proven), FOUND: one is in `box.found`, UNDECIDED after most_nodes nodes, where
+    Outcome: REFUTED (proven), FOUND: one is in `box.found`, UNDECIDED after most_nodes nodes, where
     another call goes on.
     """
     low, high, found = box
@@ -143,4 +143,4 @@ def refute(
             _split(stack, depth, low, high, chosen)
             depth += 2
     at[0] = 0
-    return NO_ALLOCATION, nodes, price
+    return REFUTED, nodes, price
