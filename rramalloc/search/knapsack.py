@@ -55,22 +55,22 @@ class Knapsack(NamedTuple):
         first = np.cumsum([0, *map(len, costs)])
         amounts = np.concatenate(taken)
         least = np.minimum.reduceat(amounts, first[:-1], axis=0)
-        beyond = amounts - np.repeat(least, np.diff(first), axis=0)
+        above_least = amounts - np.repeat(least, np.diff(first), axis=0)
         room = np.array(limits, dtype=np.int64) - least.sum(axis=0)
         every: Any = np.concatenate(costs)  # of whole numbers, or of floats
-        return cls(first, every, beyond, room, rounding)
+        return cls(first, every, above_least, room, rounding)
 
     def priced(self, prices: Floats) -> Floats:
         """Return the cost of every option and of what it takes at these prices."""
         priced: Floats = self.costs + self.amounts @ prices
         return priced
 
-    def beyond(self, prices: Floats) -> Floats:
+    def reduced_costs(self, prices: Floats) -> Floats:
         """Return by how much the priced cost of every option exceeds the least of its stage."""
         priced = self.priced(prices)
         least = np.minimum.reduceat(priced, self.first[:-1])
-        beyond: Floats = priced - np.repeat(least, np.diff(self.first))
-        return beyond
+        reduced: Floats = priced - np.repeat(least, np.diff(self.first))
+        return reduced
 
 
 def dual(options: Knapsack) -> tuple[Floats, float]:
@@ -87,7 +87,7 @@ def dual(options: Knapsack) -> tuple[Floats, float]:
     def exceeds(limit: int, price: float) -> bool:
         trial = prices.copy()
         trial[limit] = price
-        taken = np.where(options.beyond(trial) <= 0, options.amounts[:, limit], 2**60)
+        taken = np.where(options.reduced_costs(trial) <= 0, options.amounts[:, limit], 2**60)
         return int(np.minimum.reduceat(taken, options.first[:-1]).sum()) > int(options.room[limit])
 
     for _ in range(1 if len(limits) < 2 else _ROUNDS_OF_PRICES):
@@ -127,7 +127,7 @@ def least_sum(options: Knapsack, stop: Work) -> LeastSum:
     several = len(options.room) > 1
     prices, least = dual(options)
     stop.charge(cost.OPTION * len(options.costs) * _LOOKS_PER_OPTION)
-    greedy = _frugal(options) if several else _greedy(options, options.beyond(prices))
+    greedy = _frugal(options) if several else _greedy(options, options.reduced_costs(prices))
     most = float(options.costs[greedy].sum())
     slack = SAME_SUM * most
     bound = max(0.0, least - slack)
@@ -140,15 +140,15 @@ def least_sum(options: Knapsack, stop: Work) -> LeastSum:
     return LeastSum(chosen, max(bound, float(options.costs[chosen].sum())) if exact else bound, exact)
 
 
-def _greedy(options: Knapsack, beyond: Floats) -> Ints:
+def _greedy(options: Knapsack, reduced: Floats) -> Ints:
     """Return the options that are cheapest at some price, and spend what is left where it saves most.
 
-    beyond: of every option at these prices, 0 of the cheapest.
+    reduced: reduced costs of the options at these prices, 0 of the cheapest.
     """
     first = options.first
     costs = options.costs
     taken = options.amounts[:, 0]
-    at_price = np.flatnonzero(beyond <= 0)
+    at_price = np.flatnonzero(reduced <= 0)
     chosen: Ints = at_price[np.searchsorted(at_price, first[:-1])]
     while True:
         stages = np.flatnonzero(chosen + 1 < first[1:])
@@ -184,20 +184,20 @@ def cheapest(
     prices by more than `window`, which is no choice then.
     """
     none = np.zeros(0, dtype=np.int64)
-    beyond = options.beyond(np.zeros(len(options.room)) if prices is None else prices)
+    reduced = options.reduced_costs(np.zeros(len(options.room)) if prices is None else prices)
     costs = options.costs[:1] * 0
     excess = np.zeros(1)
     taken = np.zeros((1, len(options.room)), dtype=np.int64)
     exact = True
     history = list[tuple[Ints, Ints]]()
     for low, high in pairwise(options.first.tolist()):
-        near = low + np.flatnonzero(beyond[low:high] <= window)
+        near = low + np.flatnonzero(reduced[low:high] <= window)
         if stop is not None:
             if stop.is_used_up:
                 return none, False
             stop.charge(cost.COMBINATION * (len(near) * len(costs) + 1))
         taken = (taken[:, None] + options.amounts[near]).reshape(len(costs) * len(near), len(options.room))
-        excess = (excess[:, None] + beyond[near]).ravel()
+        excess = (excess[:, None] + reduced[near]).ravel()
         costs = (costs[:, None] + options.costs[near]).ravel()
         allowed = np.flatnonzero((taken <= options.room).all(axis=1) & (excess <= window))
         kept = _undominated(costs, taken, allowed)

@@ -414,7 +414,7 @@ def test_reach_is_composed_of_edges(random: Random) -> None:
             for window, needed in enumerate(need.tolist()):
                 if needed >= 0:
                     before = timing.of_stage(p)[needed // copies[p]]
-                    assert timing.of_stage(i)[window // copies[i]] >= before + 1 + pairs.beyond[e]
+                    assert timing.of_stage(i)[window // copies[i]] >= before + 1 + pairs.delay[e]
 
 
 def test_keeping_the_fastest() -> None:

@@ -105,7 +105,7 @@ def _flat_pairs(graph: StageGraph, reached: list[Ancestors[Extents]]) -> tuple[P
     check_first, checked = [0], list[int]()
     for i, own in enumerate(reached):
         for p in sorted(own):
-            beyond, extents = own[p]
+            delay, extents = own[p]
             grid = graph.grids[p]
             for extent in extents:
                 if extent.rows[-1] < 0 or extent.columns[-1] < 0:
@@ -114,7 +114,7 @@ def _flat_pairs(graph: StageGraph, reached: list[Ancestors[Extents]]) -> tuple[P
                 x = int(np.searchsorted(extent.columns, grid.width - 1))
                 used = y < len(extent.rows) and x < len(extent.columns)
                 user = (y, x) if used else (-1, -1)
-                fields.append((p, beyond, place(extent.rows), place(extent.columns), *user))
+                fields.append((p, delay, place(extent.rows), place(extent.columns), *user))
                 consumers.append(i)
         pointer.append(len(fields))
         height = graph.grids[i].height

@@ -95,7 +95,7 @@ class Reach(NamedTuple):
     needs through p bound the wait of i whatever the copies of p are. Pairs pointer[i] ... pointer[i + 1]
     - 1 belong to stage i; pair e has the ancestor producer[e], and need[offset[e] + w] is the last window
     of it that windows 0 ... w of i need, -1 for none.
-    beyond[e]: least ticks from the finish of a batch of the ancestor to the start of one of i that waits for
+    delay[e]: least ticks from the finish of a batch of the ancestor to the start of one of i that waits for
     it: on every path between them the lags of the edges and a batch of each stage passed.
     user[e]: first window of i that needs the ancestor's last one, -1 if none does.
     """
@@ -104,7 +104,7 @@ class Reach(NamedTuple):
     producer: Ints
     offset: Ints
     need: NeedTable
-    beyond: Ints
+    delay: Ints
     user: Ints
 
 
@@ -125,19 +125,19 @@ class NeedRules(Generic[Need]):
     through: Callable[[Need, Need], Need]
     union: Callable[[Need, Need], Need]
 
-    def add(self, found: Ancestors[Need], ancestor: int, beyond: int, need: Need) -> None:
+    def add(self, found: Ancestors[Need], ancestor: int, delay: int, need: Need) -> None:
         """Add another path to an ancestor."""
         if ancestor in found:
             least, other = found[ancestor]
             # On several paths the least delay and the union of needs hold whichever path decides.
-            beyond, need = min(least, beyond), self.union(other, need)
-        found[ancestor] = beyond, need
+            delay, need = min(least, delay), self.union(other, need)
+        found[ancestor] = delay, need
 
     def merge(self, found: list[Ancestors[Need]], level: list[Ancestors[Need]]) -> None:
         """Add other paths to ancestors of all stages."""
         for own, others in zip(found, level, strict=True):
-            for ancestor, (beyond, need) in others.items():
-                self.add(own, ancestor, beyond, need)
+            for ancestor, (delay, need) in others.items():
+                self.add(own, ancestor, delay, need)
 
     def levels_up(self, direct: list[Ancestors[Need]], passed: Ints) -> Iterator[list[Ancestors[Need]]]:
         """Yield the ancestors of all stages two edges up, three edges up, and so on.
@@ -151,9 +151,9 @@ class NeedRules(Generic[Need]):
 
     def _one_up(self, level: Ancestors[Need], direct: list[Ancestors[Need]], passed: Ints) -> Ancestors[Need]:
         following: Ancestors[Need] = {}
-        for ancestor, (beyond, need) in level.items():
+        for ancestor, (delay, need) in level.items():
             for producer, (lag, other) in direct[ancestor].items():
-                time = lag + int(passed[ancestor]) + beyond
+                time = lag + int(passed[ancestor]) + delay
                 self.add(following, producer, time, self.through(need, other))
         return following
 
@@ -190,9 +190,9 @@ def _flat(graph: StageGraph, found: list[Ancestors[NeedTable]]) -> Reach:
     tables: list[NeedTable] = []
     for own in found:
         for ancestor in sorted(own):
-            beyond, need = own[ancestor]
+            delay, need = own[ancestor]
             at = int(np.searchsorted(need, graph.windows[ancestor] - 1))
-            pairs.append((ancestor, beyond, at if at < len(need) else -1))
+            pairs.append((ancestor, delay, at if at < len(need) else -1))
             tables.append(need)
             offset.append(offset[-1] + len(need))
         pointer.append(len(pairs))
@@ -202,7 +202,7 @@ def _flat(graph: StageGraph, found: list[Ancestors[NeedTable]]) -> Reach:
         producer=producer,
         offset=np.array(offset, dtype=np.int64),
         need=np.concatenate([*tables, np.zeros(1, dtype=np.int32)]),
-        beyond=least,
+        delay=least,
         user=user,
     )
 

@@ -79,8 +79,8 @@ class Choices(NamedTuple):
     low, high, ticks, arrays: of every choice, the last two of its fewest copies. base[c, r]: least ticks from
     the start of the stage to the finish of point r; gap[c, r]: from that of point r - 1. For the entering
     edges, grouped: entry e asks states for group[e], after lag[e] ticks; at[c, e, r]: the finish among those
-    of a state that point r waits for, -1 for none, and beyond[c, e, r]: windows past its point; at[c, e, R],
-    beyond[c, e, R]: of the first batch.
+    of a state that point r waits for, -1 for none, and windows_past[c, e, r]: windows past its point;
+    at[c, e, R], windows_past[c, e, R]: of the first batch.
     """
 
     low: Any
@@ -92,7 +92,7 @@ class Choices(NamedTuple):
     group: Any
     lag: Any
     at: Any
-    beyond: Any
+    windows_past: Any
 
 
 class StateLimits(NamedTuple):
@@ -176,11 +176,11 @@ def _look_up(
         producer = graph.producer[edges[e]]
         window = graph.need[graph.offset[edges[e]] + last]
         if window < 0:
-            choices.at[c, e, r], choices.beyond[c, e, r] = -1, 0
+            choices.at[c, e, r], choices.windows_past[c, e, r] = -1, 0
             continue
         at = points.at[points.at_first[producer] + window]
         choices.at[c, e, r] = places[e] + at
-        choices.beyond[c, e, r] = window - points.window[points.first[producer] + at]
+        choices.windows_past[c, e, r] = window - points.window[points.first[producer] + at]
 
 
 @compiled_inline
@@ -189,7 +189,7 @@ def _ready(choices: Any, states: Any, s: int, c: int, e: int, r: int) -> int:
     at, group = choices.at[c, e, r], choices.group[e]
     if at < 0:
         return -_LATE
-    batches = np.int64((choices.beyond[c, e, r] + 0.5) * states.inverse[s, group])
+    batches = np.int64((choices.windows_past[c, e, r] + 0.5) * states.inverse[s, group])
     return states.finish[s, at] + batches * states.ticks[s, group] + choices.lag[e]
 
 
@@ -225,15 +225,15 @@ def _passes(
     for r in range(end + 1):
         own[r] = start + base[r]
     for e in range(entries):
-        at, beyond, group = choices.at[c, e], choices.beyond[c, e], choices.group[e]
+        at, windows_past, group = choices.at[c, e], choices.windows_past[c, e], choices.group[e]
         begun, inverse, period = states.finish[s], states.inverse[s, group], states.ticks[s, group]
         passed = choices.lag[e] + ticks
         for r in range(end + 1):
             if at[r] >= 0:
-                # The point before the needed window is `beyond` windows away: at least that many batches of
-                # the producer pass between them. Inverse and period are the least of the merged states, so
-                # the time is a lower bound.
-                time = begun[at[r]] + np.int64((beyond[r] + 0.5) * inverse) * period + passed
+                # The point before the needed window is `windows_past` away: at least that many batches of the
+                # producer pass between them. Inverse and period are the least of the merged states, so the
+                # time is a lower bound.
+                time = begun[at[r]] + np.int64((windows_past[r] + 0.5) * inverse) * period + passed
                 own[r] = max(own[r], time)
     finish = 0
     for r in range(end + 1):

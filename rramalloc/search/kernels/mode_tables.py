@@ -5,7 +5,7 @@ m, every allocation whose modes are in these labels has
 
   start_i >= start_p + wait(k, m)      finish_i >= start_p + middle(k, m)      finish_i >= finish_p + tail(m)
 
-and start_i >= finish_p + beyond where `whole(m)`: the first batch of i needs the last pixel of p. `beyond` is
+and start_i >= finish_p + delay where `whole(m)`: the first batch of i needs the last pixel of p. `delay` is
 the least time from the finish of a batch of p to the start of one of i that waits for it: over all paths of
 edges, the lags of the edges and the least periods of the stages between.
 
@@ -56,7 +56,7 @@ class LabelledModes(NamedTuple):
 class Pairs(NamedTuple):
     """Stages i that wait for ancestors p, grouped by i: pairs pointer[i] ... pointer[i + 1] - 1 belong to i.
 
-    beyond: least ticks between the two, see the module; rows of p that the rows of i need stand from
+    delay: least ticks between the two, see the module; rows of p that the rows of i need stand from
     table[row] on, columns from table[column] on; user_row, user_column: first row and column of i that need
     the last ones of p, -1 if none does. checks of stage i: rows checked[check_first[i]] ... of its grid at
     which middles are looked at.
@@ -64,7 +64,7 @@ class Pairs(NamedTuple):
 
     pointer: Any
     producer: Any
-    beyond: Any
+    delay: Any
     row: Any
     column: Any
     user_row: Any
@@ -220,7 +220,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
     partly, longest = np.empty((tallest, labels), dtype=np.int64), np.empty(labels, dtype=np.int64)
     for i in range(n):
         for e in range(pairs.pointer[i], pairs.pointer[i + 1]):
-            p, beyond = pairs.producer[e], pairs.beyond[e]
+            p, delay = pairs.producer[e], pairs.delay[e]
             rows, columns, table = pairs.row[e], pairs.column[e], pairs.table
             end = table[columns + modes.width[i] - 1]  # last column of p that is needed
             for m in range(modes.size[i]):
@@ -241,7 +241,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
                     m = modes.label[mode]
                     block = (pairs.user_row[e] + modes.top[mode]) // modes.tall[mode] * modes.columns[mode]
                     block += (pairs.user_column[e] + modes.left[mode]) // modes.wide[mode]
-                    time = (modes.batches[mode] - block // modes.low[mode]) * modes.period[mode] + beyond
+                    time = (modes.batches[mode] - block // modes.low[mode]) * modes.period[mode] + delay
                     waits.tail[e, m] = min(waits.tail[e, m], time)
             delivered = reaches.delivered[p]
             if end < modes.width[p] - 1:
@@ -264,7 +264,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
                         needed = max(needed, whole + np.int64((end + aside) * per_column))
                     time = -_MOST
                     if needed >= 0:
-                        time = (np.int64((needed + 0.5) * per_batch) + 1) * period + beyond
+                        time = (np.int64((needed + 0.5) * per_batch) + 1) * period + delay
                     waits.wait[e, k, m] = min(waits.wait[e, k, m], time)
             count = pairs.check_first[i + 1] - pairs.check_first[i]
             for m in range(modes.size[i]):
@@ -272,7 +272,7 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
                 for y in range(count):
                     row = table[rows + reaches.bottom[i, m, y] - 1]
                     if row >= 0:
-                        left = reaches.left[i, m, y] + beyond
+                        left = reaches.left[i, m, y] + delay
                         for k in range(modes.size[p]):
                             longest[k] = max(longest[k], delivered[row, k] + left)
                 for k in range(modes.size[p]):
@@ -314,7 +314,7 @@ def _forward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
             for m in range(size[i]):
                 before[i, m] = max(before[i, m], started[m])
                 if waits.whole[e, m]:
-                    before[i, m] = max(before[i, m], ended + pairs.beyond[e])
+                    before[i, m] = max(before[i, m], ended + pairs.delay[e])
                 done[i, m] = max(done[i, m], finished[m], ended + waits.tail[e, m])
         for m in range(size[i]):
             done[i, m] = max(done[i, m], before[i, m] + runs[i, m])
@@ -335,7 +335,7 @@ def _backward(pairs: Any, waits: Any, size: Any, runs: Any, times: Any) -> None:
             for m in range(size[i]):
                 way = max(0.0, waits.tail[e, m] + after[i, m])
                 if waits.whole[e, m]:
-                    way = max(way, ahead[i, m] + pairs.beyond[e])
+                    way = max(way, ahead[i, m] + pairs.delay[e])
                 rest = min(rest, way + paid[i, m])
             for k in range(size[p]):
                 after[p, k] = max(after[p, k], rest)

@@ -7,7 +7,7 @@ that no allocation in the box meets the target.
 `price_paths` takes every stage's cheapest copies on their own. `cut_intervals` also sees that a wait depends
 on the copies on both sides of an edge: every stage's box is cut into intervals at breakpoints of ceil(W / d).
 Let d_i be in an interval from `low` up and d_p in one up to `high`. The first batch of i holds windows
-0 ... low - 1. So it starts at least (need(p, i, low - 1) // high + 1) * t + beyond ticks after the first
+0 ... low - 1. So it starts at least (need(p, i, low - 1) // high + 1) * t + delay ticks after the first
 batch of p, with t the least ticks of a batch of p in its interval. An interval in which a stage cannot meet
 the target on any path through it is cut off.
 
@@ -143,7 +143,7 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
     i, its own arrays included. A path visits a stage once, so no array is paid for twice.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, gaps, user = reach
+    pointer, producer, offset, need, delays, user = reach
     before, done = paths.before, paths.done
     for i in range(len(windows)):
         before[i] = times.start[i]
@@ -151,16 +151,16 @@ def _priced_forward(rules: Any, price: float, low: Any, high: Any, times: Any, p
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            beyond = gaps[edge]
+            delay = delays[edge]
             if window >= 0:
-                wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + beyond
+                wait = _cheapest_ticks(rules, times, price, p, window + 1, low, high) + delay
                 runs.wait[edge] = wait
                 before[i] = max(before[i], before[p] + wait)
                 if window == windows[p] - 1:
-                    before[i] = max(before[i], done[p] + beyond)
+                    before[i] = max(before[i], done[p] + delay)
             if user[edge] >= 0:
                 runs.rest[edge] = _cheapest_ticks(rules, times, price, i, windows[i] - user[edge], low, high)
-                tail = max(tail, done[p] + runs.rest[edge] + beyond)
+                tail = max(tail, done[p] + runs.rest[edge] + delay)
         runs.all[i] = _cheapest_ticks(rules, times, price, i, windows[i], low, high)
         done[i] = max(tail, before[i] + runs.all[i])
 
@@ -174,7 +174,7 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
     Raises low where the remaining time asks for it.
     """
     windows, reach = rules.graph.windows, rules.reach
-    pointer, producer, offset, need, gaps, user = reach
+    pointer, producer, offset, need, delays, user = reach
     price, bought = array_price.price, array_price.price * array_price.spare
     before, done, ahead, after = paths.before, paths.done, paths.ahead, paths.after
     limit = with_slack(array_price.target)
@@ -194,13 +194,13 @@ def price_paths(rules: Any, array_price: Any, low: Any, high: Any, times: Any, p
         for edge in range(pointer[i], pointer[i + 1]):
             p = producer[edge]
             window = need[offset[edge] + low[i] - 1]
-            beyond = gaps[edge]
+            delay = delays[edge]
             if window >= 0:
                 ahead[p] = max(ahead[p], runs.wait[edge] + ahead[i])
                 if window == windows[p] - 1:
-                    after[p] = max(after[p], ahead[i] + beyond)
+                    after[p] = max(after[p], ahead[i] + delay)
             if user[edge] >= 0:
-                after[p] = max(after[p], after[i] + runs.rest[edge] + beyond)
+                after[p] = max(after[p], after[i] + runs.rest[edge] + delay)
         low[i] = max(low[i], (windows[i] + batches - 1) // batches)
         if low[i] > high[i]:
             return False
@@ -251,7 +251,7 @@ def _equal_ratios(lowest: int, highest: int, low: Any, high: Any) -> int:
 @compiled_part
 def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any) -> None:
     """Fill before[i, m], done[i, m]: least start and finish of i, plus the priced arrays of its ancestors."""
-    pointer, producer, offset, need, gaps, user = reach
+    pointer, producer, offset, need, delays, user = reach
     low, high, count, inverse, paid, ticks = intervals
     before, done = paths.before, paths.done
     for i in range(len(windows)):
@@ -259,7 +259,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
             before[i, m] = start[i]
             done[i, m] = 0.0
         for edge in range(pointer[i], pointer[i + 1]):
-            p, beyond, used = producer[edge], gaps[edge], user[edge]
+            p, delay, used = producer[edge], delays[edge], user[edge]
             ended = _FAR
             for k in range(count[p]):
                 ended = min(ended, done[p, k] + paid[p, k])
@@ -272,12 +272,12 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
                         # The best interval of p bounds the wait from below whatever p takes; 0.5 keeps the
                         # product with the inverse on the right side of whole numbers.
                         wait = min(wait, before[p, k] + paid[p, k] + batches * ticks[p, k])
-                    before[i, m] = max(before[i, m], wait + beyond)
+                    before[i, m] = max(before[i, m], wait + delay)
                     if window == windows[p] - 1:
-                        before[i, m] = max(before[i, m], ended + beyond)
+                        before[i, m] = max(before[i, m], ended + delay)
                 if used >= 0:
                     rest = (windows[i] - used + high[i, m] - 1) // high[i, m] * ticks[i, m]
-                    done[i, m] = max(done[i, m], ended + beyond + rest)
+                    done[i, m] = max(done[i, m], ended + delay + rest)
         for m in range(count[i]):
             run = (windows[i] + high[i, m] - 1) // high[i, m] * ticks[i, m]
             done[i, m] = max(done[i, m], before[i, m] + run)
@@ -286,7 +286,7 @@ def _from_input(windows: Any, reach: Any, intervals: Any, start: Any, paths: Any
 @compiled_part
 def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, paths: Any) -> None:
     """Fill ahead[i, m] and after[i, m]: least priced time from start and finish of i to the end."""
-    pointer, producer, offset, need, gaps, user = reach
+    pointer, producer, offset, need, delays, user = reach
     low, high, count, inverse, paid, ticks = intervals
     ahead, after = paths.ahead, paths.after
     for i in range(len(windows)):
@@ -298,16 +298,16 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
             run = (windows[i] + high[i, m] - 1) // high[i, m] * ticks[i, m]
             ahead[i, m] = max(ahead[i, m], run + after[i, m])
         for edge in range(pointer[i], pointer[i + 1]):
-            p, beyond, used = producer[edge], gaps[edge], user[edge]
+            p, delay, used = producer[edge], delays[edge], user[edge]
             at = offset[edge]
             rest = _FAR
             for m in range(count[i]):
                 way = 0.0
                 if used >= 0:
                     left = (windows[i] - used + high[i, m] - 1) // high[i, m] * ticks[i, m]
-                    way = left + beyond + after[i, m]
+                    way = left + delay + after[i, m]
                 if need[at + low[i, m] - 1] == windows[p] - 1:
-                    way = max(way, ahead[i, m] + beyond)
+                    way = max(way, ahead[i, m] + delay)
                 rest = min(rest, way + paid[i, m])
             for k in range(count[p]):
                 after[p, k] = max(after[p, k], rest)
@@ -317,7 +317,7 @@ def _from_target(windows: Any, reach: Any, intervals: Any, least_rest: Any, path
                     way = 0.0
                     if window >= 0:
                         batches = np.int64((window + 0.5) * inverse[p, k]) + 1
-                        way = batches * ticks[p, k] + beyond + ahead[i, m]
+                        way = batches * ticks[p, k] + delay + ahead[i, m]
                     wait = min(wait, way + paid[i, m])
                 ahead[p, k] = max(ahead[p, k], wait)
 

@@ -225,7 +225,7 @@ def _lower_high(graph: Any, checkpoints: Any, low: Any, high: Any, times: Any) -
 
 
 @compiled_part
-def width(low: Any, high: Any) -> int:
+def box_size(low: Any, high: Any) -> int:
     """Return the copies by which the two ends of a box differ, of all stages."""
     copies = 0
     for i in range(len(low)):
@@ -259,7 +259,7 @@ def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> 
     """Apply the rules of this module until none of them tightens the box; False if it is empty."""
     graph, checkpoints = rules.graph, rules.checkpoints
     for _ in range(_PASSES):
-        before = width(low, high)
+        before = box_size(low, high)
         if share_budget(rules.demand, rules.budget, low, high) < 0:
             return False
         least_ticks(rules.clock, low, times.ticks)
@@ -268,7 +268,7 @@ def _tighten_times(rules: Any, target: int, low: Any, high: Any, times: Any) -> 
         if not _raise_low(checkpoints, low, high, times):
             return False
         _lower_high(graph, checkpoints, low, high, times)
-        if width(low, high) == before:
+        if box_size(low, high) == before:
             break
     return share_budget(rules.demand, rules.budget, low, high) >= 0
 
@@ -337,13 +337,13 @@ def propagate(rules: Any, target: int, near: int, low: Any, high: Any, times: An
     """
     best = -1
     for _ in range(_ROUNDS):
-        before = width(low, high)
+        before = box_size(low, high)
         if not _tighten_times(rules, target, low, high, times):
             return -1
         best = _tighten_prices(rules, target, near, low, high, times, pricing)
         if best < 0:
             return -1
         near = best if near >= 0 else near
-        if width(low, high) >= _ENOUGH * before:
+        if box_size(low, high) >= _ENOUGH * before:
             break
     return best
