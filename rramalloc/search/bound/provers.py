@@ -90,8 +90,8 @@ class PlacesProver:
         program, begun_s = self._program, stop.spent_s
         if program is None or self._is_branching_due:
             turn = self.branching.run(bound, makespan, seconds, left_s, stop)
+            self._turn_s = stop.spent_s - begun_s
             if self._has_begun:
-                self._turn_s = stop.spent_s - begun_s
                 self._branching_s += self._turn_s
                 self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S)
             return turn
