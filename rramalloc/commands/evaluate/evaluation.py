@@ -45,7 +45,9 @@ if TYPE_CHECKING:
 
 
 class LoadMatrix(Record):
-    """Units of every subtask: tasks x strategies; an entry lists (subtask, compute units, storage units).
+    """Units of every subtask.
+
+    matrix: tasks x strategies; an entry lists (subtask, compute units, storage units).
 
     Units and subtasks are numbered from 1.  Source: docs/sources/companions.md 1.
     """
