@@ -69,7 +69,8 @@ from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
 from rramalloc.status import Stopped
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.metrics import Metrics, totals
+from rramalloc.timing.figures import totals
+from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import ExactTiming, copies_by_name
 from rramalloc.version import __version__

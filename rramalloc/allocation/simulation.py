@@ -29,8 +29,9 @@ from rramalloc.records import Steps, absent
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
 from rramalloc.timing.critical_path import CriticalSegment, critical_path, path_words
+from rramalloc.timing.figures import totals
 from rramalloc.timing.measured_steps import MeasuredSteps
-from rramalloc.timing.metrics import EnergyModel, Metrics, left_out, totals
+from rramalloc.timing.metrics import EnergyModel, Metrics, left_out
 from rramalloc.timing.published import chain_layers, published
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.timing.stage_graph import StageGraph

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from rramalloc.network.counts import macs
+from rramalloc.network.node import Stage
 from rramalloc.records import Record
 from rramalloc.units import energy
+
+if TYPE_CHECKING:  # they load compiled code, which a sweep's driver does without
+    from rramalloc.timing.access import Absolute
+    from rramalloc.timing.metrics import Metrics
+    from rramalloc.timing.stage_graph import StageGraph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +40,7 @@ class LayerFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures(LayerFigures):
-    """Figures of an allocation of all its results: a new one stands here and in `metrics.totals` alone.
+    """Figures of an allocation of all its results: a new one stands here and in `totals` alone.
 
     The unit of each follows from the end of its name (rramalloc/units.py). Energy and area are of all layers,
     with the leakage of unused arrays and the periphery of the tiles in use; edp: energy times latency
@@ -87,3 +94,27 @@ def energy_parts(figures: EnergyArea) -> str:
             "leakage": figures.leakage_pj,
         }
     return ", ".join(f"{name}: {'not given' if pj is None else energy(pj)}" for name, pj in parts.items())
+
+
+def totals(
+    metrics: Metrics | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
+) -> dict[str, float | None]:
+    """Return energy, area and rates by the names of their fields in results, None where not given.
+
+    absolute: of the same allocation; graph: its stages; rate_per_s: inputs a second, those of its throughput
+    if left out. Source: docs/sources/model.md 12.
+    """
+    sums = EnergyArea() if metrics is None else metrics.total
+    given: dict[str, float | None] = sums.model_dump()
+    latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
+    if latency_ns is None or throughput is None:
+        return given
+    products = 2 * sum(macs(graph.network, stage) for stage in graph.stages if isinstance(stage, Stage))
+    given["tops"] = products * throughput / 1e12
+    if sums.dynamic_pj is not None and sums.static_pj is not None:
+        period_ns = 1e9 / (rate_per_s or throughput)
+        stream_pj = sums.dynamic_pj + sums.static_pj / latency_ns * period_ns
+        given["stream_energy_pj"] = stream_pj
+        given["stream_power_mw"] = stream_pj / period_ns
+        given["tops_per_w"] = products / stream_pj if stream_pj else None
+    return given

@@ -18,37 +18,12 @@ from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Floats
-from rramalloc.network.counts import macs
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
-from rramalloc.timing.access import BITS_PER_BYTE, Absolute
+from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.figures import EnergyArea
 from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
-
-
-def totals(
-    metrics: Metrics | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
-) -> dict[str, float | None]:
-    """Return energy, area and rates by the names of their fields in results, None where not given.
-
-    absolute: of the same allocation; graph: its stages; rate_per_s: inputs a second, those of its throughput
-    if left out. Source: docs/sources/model.md 12.
-    """
-    sums = EnergyArea() if metrics is None else metrics.total
-    given: dict[str, float | None] = sums.model_dump()
-    latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
-    if latency_ns is None or throughput is None:
-        return given
-    products = 2 * sum(macs(graph.network, stage) for stage in graph.stages if isinstance(stage, Stage))
-    given["tops"] = products * throughput / 1e12
-    if sums.dynamic_pj is not None and sums.static_pj is not None:
-        period_ns = 1e9 / (rate_per_s or throughput)
-        stream_pj = sums.dynamic_pj + sums.static_pj / latency_ns * period_ns
-        given["stream_energy_pj"] = stream_pj
-        given["stream_power_mw"] = stream_pj / period_ns
-        given["tops_per_w"] = products / stream_pj if stream_pj else None
-    return given
 
 
 def left_out(hardware: Hardware) -> tuple[str, ...]:

@@ -98,7 +98,6 @@ BAD = [
     ("chip", "hop_ns_chip", "nan"),
     ("chip", "bandwidth_tile_gb_s", "0"),
     ("", "name", '""'),
-    ("", "source", "1979-05-27"),
     ("", "crossbars", "1"),
     ("timing", "stepns", "1"),
 ]

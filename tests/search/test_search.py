@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -255,8 +253,8 @@ def test_a_target_out_of_reach_says_what_the_limit_is(arrays: int | None, limit:
 def test_one_core_and_two_give_the_same(network: str, arrays: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides of the search see only what was known before their turn."""
     answers = []
-    for pool in (lambda _: ThreadPoolExecutor(1), lambda _: nullcontext(None)):
-        monkeypatch.setattr(auto, "_second_core", pool)
+    for count in (2, 1):
+        monkeypatch.setattr(auto, "cores", lambda _, count=count: count)
         work = Work(work=8)
         answers.append((auto.solve(problem(network, arrays), work, 3), work.spent_s))
     (first, first_s), (second, second_s) = answers

@@ -32,7 +32,7 @@ from rramalloc.search.objective import Objective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.metrics import totals
+from rramalloc.timing.figures import totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.units import number_of
 from rramalloc.version import __version__

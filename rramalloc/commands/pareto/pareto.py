@@ -26,7 +26,7 @@ from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObje
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
-from rramalloc.timing.metrics import totals
+from rramalloc.timing.figures import totals
 from rramalloc.units import number_of
 from rramalloc.version import __version__
 
