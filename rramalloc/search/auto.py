@@ -44,8 +44,8 @@ _GROWTH = 1.5  # ratio of successive turns
 _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _CLIMB_SHARE = 0.1
 """Part of the work that the climb from the fewest arrays may take."""
-_STALLED_TURNS = 2  # turns as long as the last one that must pass at least before a search ends so
-_STILL_S = 10.0  # counted work without a better bound or answer after which a search ends: the default twice
+_STALLED_TURNS = 2  # times the last turn: least work that must close too little before a search ends so
+_STILL_S = 10.0  # counted work without a better bound or answer until a search ends: twice the default work
 _STILL = 3.0  # the same as a multiple of the work until then: proofs of single targets take longer and longer
 _PROGRESS = 1 / 6
 """Part of the gap that a higher bound must close to count as progress."""
@@ -54,8 +54,9 @@ _PROGRESS = 1 / 6
 class _Schedule(NamedTuple):
     """Division of the work allowed between the parts of a search.
 
-    share: of the search; plain: of the search of copies alone before it; stalled: it ends when so much closes
-    too little of the gap, None if it does not; over: what is branched on, in words.
+    As parts of it, share: what the search may take; plain: what the search of copies alone before it may
+    take, beyond that; stalled: what may close too little of the gap until the search ends, None if it does
+    not end so. over: what is branched on, in words.
     """
 
     share: float

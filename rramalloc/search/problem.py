@@ -58,7 +58,7 @@ NO_LIMITS = Limits()
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Find the copies with the smallest makespan that fits the budget.
+    """Find the modes and copies with the smallest makespan that fits the budget.
 
     In three parts: what is stored, with its time and energy, what that may cost, and what is held of it.
 
@@ -110,7 +110,7 @@ class Problem:
 
     @property
     def is_limited(self) -> bool:
-        """True if modes were removed that exceed `fed_ns` or `longest`."""
+        """True if modes were removed that exceed `fed_ns` or `longest`, whatever else is limited."""
         return self.limits.fed_ns is not None or self.limits.longest is not None
 
     @property

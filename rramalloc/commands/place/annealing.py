@@ -38,7 +38,7 @@ OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
 FIRST_THRESHOLD = 1 / 16  # of the mean rise of a proposal
 _TILES = 2.5  # of the work is one part for exchanges of whole tiles
 _TIMED_TILES = 4.0  # where their links are counted as well
-_ONE_LAYER = 1.5  # the same, where a tile holds one layer only and pieces have few tiles to go to
+_ONE_LAYER = 1.5  # with or without links, where a tile holds one layer and pieces have few tiles to go to
 _SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
 
 
@@ -664,8 +664,8 @@ class Search(NamedTuple):
     ) -> Search:
         """Return the search from a layout on.
 
-        batch_ns: time in which links must carry a batch of every stage, None where links take no time; cap:
-        part of it that a link may be loaded.
+        batch_ns: time in which links must carry a batch of every stage, None where links take no time; caps:
+        parts of it that links may be loaded.
         """
         pieces, tiles, chip = layout.pieces, len(layout.sites), layout.chip
         flows = pieces.flows

@@ -1,11 +1,11 @@
 """Placement of copies in tiles: the constructive placement, and its improvement.
 
-The constructive placement: tiles filled layer after layer, along a curve over the mesh. Two are made, and the
-cheaper is kept. In one a copy is one piece if it fits a tile, else pieces that fill whole tiles and one for
-what is left; a piece goes to the latest tile with room for it, or opens the next tile. Pieces that would not
-fit in this order are packed, the largest first, and where that finds no way they are cut to fill what room
-there is. In the other copies are cut wherever a tile is full. Where each row block of a copy must lie in one
-tile, the row blocks are the pieces, and none is cut.
+The constructive placement: tiles filled layer after layer, along a curve over the mesh. Two are made; the
+improvement begins with each, and without one the better is kept. In one a copy is one piece if it fits a
+tile, else pieces that fill whole tiles and one for what is left; a piece goes to the latest tile with room
+for it, or opens the next tile. Pieces that would not fit in this order are packed, the largest first, and
+where that finds no way they are cut to fill what room there is. In the other copies are cut wherever a tile
+is full. Where each row block of a copy must lie in one tile, the row blocks are the pieces, and none is cut.
 
 The row blocks of a copy that is cut are dealt in stripes (`layout`): high ones send few partial sums, low
 ones send inputs to few tiles. The cost says how high those of each layer are.
@@ -227,8 +227,8 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 
 
 _WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
-_MOST_WORK = 300  # units, unless more are asked for
-_TIMED = 6  # times as much where links take time; 3 left three cases 10 to 60 % slower
+_MOST_WORK = 300  # units, before they are multiplied for chips and links; more may be asked for
+_TIMED = 6  # times as much where links take time; 3 left three cases, one run each, 10 to 60 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
 _ROUNDS = 8  # of the second half of the work; 6 and 12 were as good
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
@@ -236,7 +236,7 @@ _ALL_TILES = 1024  # of a mesh whose free tiles the improvement may use as well
 """Tiles up to which the improvement may use all of them; else a quarter more than the construction does."""
 _STEP_DOWN = 0.8  # of the latency that a round aims at where transfers slow the network down
 _MARGIN = 0.98  # of what would just keep to the aim
-_HOT = 2 * FIRST_THRESHOLD  # of the first half; 4 and 8 were 3 % worse where a tile holds one layer
+_HOT = 2 * FIRST_THRESHOLD  # of the first half; 4 and 8 were 3 % worse on four cases of sharing = "layer"
 _PRICE = 3.0  # of the byte hops: of a load above that limit by a batch; 0.7 left a case slow that 3 did not
 
 

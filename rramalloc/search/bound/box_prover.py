@@ -20,7 +20,7 @@ from rramalloc.search.work import Work
 
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
-_ROOM = 2**20  # nodes for whose open boxes there is room: more than any work allowed looks at
+_ROOM = 2**20  # nodes for whose open boxes there is room: depth first leaves at most 64 a stage
 _FIRST_BRANCHING_SHARE = 0.01
 """Part of the work left that branch and bound takes before the program over places begins."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at

@@ -35,7 +35,7 @@ from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
 
 _MOST_ROWS = 6  # of a stage, at whose ends the program over places begins with a place
-_THROUGH = 0.05  # of the flow, from which on it does
+_THROUGH = 0.05  # part of the flow that enters or leaves there, from which on it does
 _IN_USE = 0.02  # share from which on the program begins with a candidate
 _FIRST_ROUNDS = 15  # rounds between the first bound and the second; each next one follows twice as many
 _UNIT = 0.5  # of what a path takes in a stage on average: by a unit more, a weight falls to 1 / e

@@ -23,9 +23,8 @@ OVERTIME_S = 2.0
 _NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
 _LEAF_WAYS = 64  # allocations of a box up to which each is timed
 _FIRST_TARGET = 0.85  # of the makespan: the first target
-_DEAR = (
-    0.05  # of the work left: a target whose round takes more leaves the next ones to the program over places
-)
+# Part of the work left: a target of which a round takes more leaves the next ones to the program over places.
+_DEAR = 0.05
 _COARSE = 64  # parts of the makespan to which targets are bisected
 
 
@@ -49,7 +48,15 @@ class _Tightening:
 
 @dataclass(eq=False)
 class ModeProver:
-    """The `LowerSide` of one problem with modes."""
+    """The `LowerSide` of one problem with modes.
+
+    _fine: whether targets get several rounds, as they do once one has resisted; _stride: between targets, in
+    ticks; _grain: ticks above the bound that the next target branched on may have, twice as many after each
+    that was refuted; _resisting: targets that resisted since `_fine`, of each of which `_rows` holds what is
+    left; _open: boxes left of targets that are branched on; _doubted: those with a box of single modes that
+    is neither refuted nor met; _under_way: the target whose rounds go on; _is_dear: whether a round took
+    more than `_DEAR`.
+    """
 
     problem: Problem
     menu: Menu
@@ -222,7 +229,7 @@ class ModeProver:
         return True
 
     def _split(self, rows: Rows) -> list[Rows]:
-        """Cut a box at the mean of the stage whose arrays, or sensitivities, are most undecided."""
+        """Cut a box at the mean of the stage whose arrays, or amounts of an axis, are most undecided."""
         chosen, most, budget = -1, -1.0, self.problem.budget
         values = np.zeros(0, dtype=np.int64)
         for i, own in enumerate(rows):

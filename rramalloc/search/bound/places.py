@@ -39,8 +39,8 @@ _MOST_CANDIDATES = 2**19  # candidates of all stages up to which every number of
 _FEWEST_CANDIDATES = 256  # of a stage, up to which the same holds in every network
 _FIRST_CANDIDATES = 12  # of a stage, from its staircase, in the first program
 _FIRST_ROWS = ((6, 30), (1, 100))
-"""Rows of a stage at whose ends it has a place in the first program, and the first solutions for which there
-must be work left: a program that rises from less takes more of them."""
+"""(Rows of a stage at whose ends it has a place in the first program, solutions for which there must be work
+left): a program that begins with fewer rows takes more solutions."""
 _ROWS_FROM_START = (2, 15)  # the same where it begins near the solution
 _NEW_CANDIDATES = 4  # of a stage that join after a solution
 _MOST_TRACES = 100  # paths that are traced back after a solution
@@ -67,7 +67,7 @@ class _Row(NamedTuple):
 
     late, early: columns, _NONE for the start of the network; a candidate takes `batches` of its batches and
     those from place `enter` to place `leave`. pair, producer: of a pair row, the number of its potentials and
-    the stage that has some of them.
+    the other stage that has some of them; of other rows _NONE.
     """
 
     late: int
@@ -91,7 +91,7 @@ class _Hop(NamedTuple):
 
 
 class _Leg(NamedTuple):
-    """The legs of all rows as columns of arrays."""
+    """All rows as columns: a field for each of `_Row`."""
 
     late: Ints
     early: Ints
@@ -201,7 +201,8 @@ class Places:
     """The program of one problem, with what is left of its candidates for a target.
 
     rows: of a stage at whose ends it has a place at first; bound: every allocation whose makespan is at most
-    the last target takes at least so many ticks.
+    the last target takes at least so many ticks; value: the bound of the last solution alone, in units of
+    `_unit` ticks.
     """
 
     problem: Problem
@@ -609,9 +610,10 @@ class Places:
 def stage_candidates(
     each: StageModes, axes: Sequence[Axis], limits: Sequence[int], most: int, unit: float
 ) -> tuple[Ints, Candidates, Floats]:
-    """Return entry, candidates of a stage, and what each takes of every limit: each number of copies.
+    """Return the entry of every candidate of a stage, the candidates, and what each takes of every limit.
 
-    Where these are more than `most`, many copies that are alike are one.
+    Each number of copies of an entry is one; if these are more than `most`, all copies of an entry that
+    begins with many are one. unit: of times, in ticks.
     """
     count = each.high - each.low + 1
     if count.sum() > most:
@@ -704,7 +706,10 @@ class _Solver:
             self._highs.changeColBounds(column, 0.0, 0.0)
 
     def solve(self, most: int, stop: Work) -> int:
-        """Solve from the last basis with `most` pivots; return those that it took. Raises OutOfTime."""
+        """Solve from the last basis with at most `most` pivots; return their number and some for the call.
+
+        Raises OutOfTime, but only once the solver is done.
+        """
         self._highs.setOptionValue("simplex_iteration_limit", most)
         self._highs.run()
         stop.check()

@@ -1,6 +1,7 @@
 """Who proves bounds for a problem: the program over places, then boxes of copies, or labels of modes.
 
-Both stay: on copies alone labels leave gaps of 5-6 % where boxes and diagrams leave 2-4 %.
+Boxes are not replaced by labels: on copies alone labels leave gaps of 5-6 % where boxes and diagrams leave
+2-4 %.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class _Branching(LowerSide, Protocol):
 class PlacesProver:
     """The program over places as long as it pays, then in turns with branch and bound on what it leaves.
 
-    _program_pace, _branching_pace: ticks by which a turn of each raised the bound, a counted second;
-    _is_behind: whether the program has a lower bound than is known; _program_s, _branching_s: work of each,
-    _turn_s: of the last turn of branch and bound.
+    _program_pace, _branching_pace: ticks a counted second by which the last turn of each raised the bound; of
+    the program infinite as long as it pays; _is_behind: whether its bound is below the one that is known;
+    _program_s, _branching_s: work of each, _turn_s: of the last turn of branch and bound.
     """
 
     problem: Problem
@@ -127,7 +128,8 @@ class PlacesProver:
     def _is_branching_due(self) -> bool:
         """Whether the next turn is that of branch and bound.
 
-        While the program pays, only if it is behind another bound; then if it raised the bound faster.
+        While the program pays, only if that is behind and branch and bound has had less than its share; later
+        if the last turn of branch and bound raised the bound faster than that of the program.
         """
         if math.isinf(self._program_pace):
             due_s = _SHARE_BEHIND * self._program_s
