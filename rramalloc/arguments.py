@@ -61,7 +61,10 @@ def checked(call: Call) -> Call:
 
     @functools.cache
     def kinds() -> dict[str, tuple[Any, TypeAdapter[tuple[Any]]]]:
-        """Return the annotation of every argument, and what checks it; in a tuple each takes a config."""
+        """Return the annotation of every argument, and what checks it: in a tuple, so that all take a config.
+
+        Records refuse a config beside their own.
+        """
         return {
             name: (hint, TypeAdapter(cast("Any", GenericAlias(tuple, (hint,))), config=_STRICT))
             for name, hint in _hints(call).items()

@@ -17,7 +17,7 @@ _PRIVATE = 0o700  # mode of new folders: readable and writable for the user alon
 
 
 def cache_folder(source: Path) -> Path:
-    """Return the folder of the compiled code of a source file; it is made where it lacks.
+    """Return the folder of the compiled code of a source file; it is made if absent.
 
     It lies where NUMBA_CACHE_DIR says; if that is not set, beside the source, or where that is not the user's
     own, in the user's cache. It has the name that numba gives it.

@@ -318,7 +318,7 @@ def left_uncounted(
 
 
 class Progress(Record):
-    """Best makespan and lower bound, in steps, after that many seconds of counted work."""
+    """Best makespan and lower bound, in steps or ticks, after that many seconds of counted work."""
 
     work_s: float
     makespan: Steps
@@ -338,9 +338,9 @@ class Placed(Record):
 
     With own clocks it delays edges instead, and layers with overloaded links have more cycles.
 
-    rounds: optimisations and placements in turn; converged: whether the last changed nothing; transfer_ns:
-    time in which the outputs of one step of each layer reach their readers' tiles; delays: of edges with own
-    clocks, None otherwise.
+    rounds: optimisations and placements in turn, of a small problem the placements; converged: whether the
+    last changed nothing; transfer_ns: time in which the outputs of one step of each layer reach their
+    readers' tiles; delays: of edges with own clocks, None otherwise.
     """
 
     rounds: PositiveCount
@@ -352,7 +352,7 @@ class Placed(Record):
 class Allocation(TimedResult):
     """Copies of every layer, their exact timing, and the largest distance from the optimum.
 
-    objective_value, lower_bound: of the objective, in objective_unit ("steps", "ticks", "ns" or "arrays"); no
+    objective_value, lower_bound: of the objective, in objective_unit, such as "steps", "ns" or "pJ"; no
     allocation within the budget is below lower_bound; gap: (objective_value - lower_bound) / objective_value;
     proof: what shows the bound, in words; stopped: why the search ended (None in files of older versions);
     work_s: work of the search in seconds of a reference core, counted and not measured, so that equal runs

@@ -40,7 +40,7 @@ class LayerFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures(LayerFigures):
-    """Figures of an allocation of all its results: a new one stands here and in `totals` alone.
+    """Figures of an allocation, which all results about it have: a new one stands here and in `totals` alone.
 
     The unit of each follows from the end of its name (rramalloc/units.py). Energy and area are of all layers,
     with the leakage of unused arrays and the periphery of the tiles in use; edp: energy times latency
