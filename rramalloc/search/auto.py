@@ -261,6 +261,8 @@ class AutoSearch:
         self.stop.charge(state.last_turn_s)
         for found in (improved, *proved.found):
             self._update(state, found)
+        # What a proof rounds down leaves arrays: rebalanced, it is a start far from the incumbent.
+        self.improver.begin_at([self.menu.state(found) for found in proved.found])
         state.bound = max(state.bound, min(proved.bound, state.best.makespan))
         self._report(state)
         gap = state.best.makespan - state.progress_bound

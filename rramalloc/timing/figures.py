@@ -14,7 +14,6 @@ from rramalloc.units import energy
 
 if TYPE_CHECKING:  # they load compiled code, which a sweep's driver does without
     from rramalloc.timing.access import Absolute
-    from rramalloc.timing.metrics import Metrics
     from rramalloc.timing.stage_graph import StageGraph
 
 
@@ -97,14 +96,14 @@ def energy_parts(figures: EnergyArea) -> str:
 
 
 def totals(
-    metrics: Metrics | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
+    sums: EnergyArea | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
 ) -> dict[str, float | None]:
     """Return energy, area and rates by the names of their fields in results, None where not given.
 
-    absolute: of the same allocation; graph: its stages; rate_per_s: inputs a second, those of its throughput
-    if left out. Source: docs/sources/model.md 12.
+    sums: of all layers, None without [energy]; absolute: of the same allocation; graph: its stages;
+    rate_per_s: inputs a second, those of its throughput if left out. Source: docs/sources/model.md 12.
     """
-    sums = EnergyArea() if metrics is None else metrics.total
+    sums = sums or EnergyArea()
     given: dict[str, float | None] = sums.model_dump()
     latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
     if latency_ns is None or throughput is None:

@@ -34,6 +34,7 @@ from rramalloc.search.menu import Menu, StageModes
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import Axis
 from rramalloc.search.work import Work
+from rramalloc.timing.simulate import Copies
 
 _MOST_CANDIDATES = 2**19  # candidates of all stages up to which every number of copies is one of its own
 _FEWEST_CANDIDATES = 256  # of a stage, up to which the same holds in every network
@@ -385,6 +386,14 @@ class Places:
         self._spent_s += stop.spent_s - begun_s
         self._history.append((self._spent_s, self.bound))
         return added > 0
+
+    @property
+    def copies(self) -> Copies:
+        """Mean copies of the shares so far, rounded down: of one block in every stage, a start."""
+        means = (
+            sum(share * int(own.candidates.low[m]) for m, share in own.mean.items()) for own in self._stages
+        )
+        return np.array([max(1, math.floor(mean + 1e-9)) for mean in means], dtype=np.int64)
 
     def pays(self, known: float, left_s: float) -> bool:
         """Return True if the last rounds closed some of the gap, and more of them may rise above `known`.

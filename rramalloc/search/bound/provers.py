@@ -25,7 +25,7 @@ from rramalloc.search.work import OutOfTime, Work
 _SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
 _SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
 _SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
-_LEAST_LEFT_S = 2.0
+_LEAST_LEFT_S = 0.5
 """Counted work that is left where the program begins beside boxes: with less, these alone prove more."""
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
 
@@ -109,7 +109,8 @@ class PlacesProver:
         elif program.has_pairs and not program.pays(bound, left_s - took_s):
             self._program_pace, self._branching_pace = pace, math.inf
         self._is_behind = program.bound <= bound - 1
-        return ProofTurn(bound, ())
+        found = (self.problem.choice(program.copies),) if self.problem.one_block else ()
+        return ProofTurn(bound, found)
 
     def _begin(self, bound: int, makespan: int, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound by flows, and begin the program if there is work for it."""
