@@ -91,3 +91,19 @@ def test_the_program_begins_with_what_flows_use() -> None:
                 assert set(rows.tolist()) <= {y for y, _ in own.place}
             program.round(case.best, 10.0, Work())
             assert program.bound <= case.best
+
+
+def test_what_is_proven_when_the_time_ends_stays() -> None:
+    """The rounds before the end count, and the program is not begun."""
+
+    class EndsLater(Work):
+        left = 3
+
+        @property
+        def out_of_time(self) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    problem = by_hand(4)
+    turn, _ = run_flows(problem, Menu.of(problem), 1, 10, 10.0, EndsLater())
+    assert 1 < turn.bound < 4

@@ -184,6 +184,25 @@ def test_targets_lie_between_bound_and_incumbent(fine: bool) -> None:
             assert bound <= target < makespan
 
 
+def test_no_bound_is_above_an_allocation_that_its_own_turn_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the last box that was open held it: only boxes of single modes are timed here."""
+    monkeypatch.setattr(ModeProver, "_look", lambda *_: None)
+    found = 0
+    for case in examples(24, 60, 10**9, 300):
+        prover, longest = ModeProver(case.problem, Menu.of(case.problem)), max(case.ways)[0] + 1
+        bound = 1
+        for _ in range(60):
+            turn = prover.run(bound, longest, 0.5, 5.0, Work(cores=1))
+            if turn.found:
+                found += 1
+                assert turn.bound <= min(choice.makespan for choice in turn.found)
+                break
+            bound = max(bound, turn.bound)
+            if bound >= longest:
+                break
+    assert found > 3
+
+
 def check_bounds(case: Solved) -> None:
     """No bound is above the optimum, and no mode of an allocation that meets a target is left out."""
     problem = case.problem

@@ -169,6 +169,16 @@ def test_two_layers_by_hand() -> None:
     assert 2.999 < program.bound <= 3
 
 
+def test_every_stage_ends_at_a_place() -> None:
+    """Also in the program of the fewest rows: without it no row would say when the stage ends."""
+    case = drawn(Random("ends"), "copies")
+    assert case is not None
+    program = Places(case.problem, Menu.of(case.problem), case.best, 1)
+    edges = case.problem.graph.flat_extents
+    ends = zip((edges.height - 1).tolist(), (edges.width - 1).tolist(), strict=True)
+    assert all(end in own.place for own, end in zip(program._stages, ends, strict=True))
+
+
 def test_a_batch_waits_for_its_last_window_by_hand() -> None:
     """Four copies of b start when one copy of a has computed pixel 3, three batches later."""
     problem = by_hand(5)

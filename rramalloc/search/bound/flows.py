@@ -10,6 +10,7 @@ Source: docs/sources/bound.md; optimistic exponential weights (Rakhlin, Sridhara
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +32,7 @@ from rramalloc.search.kernels.flows import (
 from rramalloc.search.kernels.places import Candidates
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
-from rramalloc.search.work import Work
+from rramalloc.search.work import OutOfTime, Work
 from rramalloc.timing.simulate import Copies
 
 _MOST_ROWS = 6  # of a stage, at whose ends the program over places begins with a place
@@ -184,7 +185,10 @@ def _row_ends(problem: Problem, is_raster: Bools, unit: float) -> FlowPlaces:
 def run_flows(
     problem: Problem, menu: Menu, bound: int, makespan: int, left_s: float, stop: Work
 ) -> tuple[ProofTurn, Start | None]:
-    """Raise the bound by rounds as long as they pay, within `left_s` of work. Raises OutOfTime."""
+    """Raise the bound by rounds as long as they pay, within `left_s` of work.
+
+    Rounds before a limit of time count.
+    """
     flows, raised = Flows(problem, menu, makespan), math.inf
     most = int(left_s / flows.round_s)
     # What so many rounds again may raise it is at best what the last ones did.
@@ -193,9 +197,11 @@ def run_flows(
         and flows.rounds < most
         and flows.bound + raised > bound
         and raised >= _WORTHWHILE * (makespan - flows.bound)
+        and not stop.out_of_time
     ):
         before, rounds = flows.bound, max(flows.rounds, _FIRST_ROUNDS) if flows.rounds else 1
-        flows.run(min(rounds, most - flows.rounds), stop)
+        with suppress(OutOfTime):
+            flows.run(min(rounds, most - flows.rounds), stop)
         raised = flows.bound - before
         bound = max(bound, min(math.ceil(flows.bound), makespan))
     found = (problem.choice(flows.copies),) if flows.rounds and problem.one_block else ()

@@ -186,13 +186,13 @@ class ModeProver:
             if left is None:
                 continue
             self._look(left, target)
-            if self._found:
+            is_leaf = all(len(own) == 1 for own in left)
+            if is_leaf and not self._found and not self._leaf(left, target):
+                self._doubted.add(target)
+            if self._found:  # the box stays open: it is no proof that nothing meets the target
                 stack.append(left)
                 break
-            if all(len(own) == 1 for own in left):
-                if not self._leaf(left, target):
-                    self._doubted.add(target)
-            else:
+            if not is_leaf:
                 stack.extend(self._split(left))
         refuted = not stack and target not in self._doubted
         self._grain = 2 * max(self._grain, 1) if refuted else 0

@@ -246,7 +246,7 @@ class Places:
         for i, own in enumerate(self._stages):
             height, right = int(edges.height[i]), int(edges.width[i]) - 1
             self._place(i, 0, 0)
-            ends = np.linspace(0, height - 1, min(height, self.rows)).astype(np.int64)
+            ends = np.append(np.linspace(0, height - 1, min(height, self.rows)), height - 1).astype(np.int64)
             if self.start is not None:
                 ends = np.concatenate((ends, self.start.rows[i]))
             for y in np.unique(ends).tolist():
@@ -513,7 +513,6 @@ class Places:
                     if excess > _VIOLATION:
                         starts.append((-excess, i, q))
         last = int(np.argmax(time[begin[1:] - 1]))
-        self.longest = float(time[begin[last + 1] - 1]) * self._unit
         chosen = [(last, int(begin[last + 1]) - 1), *((i, q) for _, i, q in sorted(starts)[:_MOST_TRACES])]
         rows, seen = list[_Row](), set[int]()
         for stage, pixel in chosen:
@@ -720,6 +719,9 @@ class _Solver:
         Raises OutOfTime, but only once the solver is done.
         """
         self._highs.setOptionValue("simplex_iteration_limit", most)
+        if stop.time_limit_s is not None:  # HiGHS counts from its first solution
+            left_s = max(0.0, stop.time_limit_s - stop.seconds)
+            self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
         stop.check()
         solution = self._highs.getSolution()

@@ -99,6 +99,7 @@ class PlacesProver:
         known = max(float(bound), program.bound)
         with suppress(OutOfTime):
             bound = self._raise(program, bound, makespan, seconds, left_s, stop)
+        bound = max(bound, min(math.ceil(program.bound), makespan))  # also where a limit of time ended it
         took_s = stop.spent_s - begun_s
         self._program_s += took_s
         pace = max(program.bound - known, 0.0) / max(took_s, _LEAST_TURN_S)
@@ -115,13 +116,12 @@ class PlacesProver:
     def _begin(self, bound: int, makespan: int, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound by flows, and begin the program if there is work for it."""
         turn, start, begun_s = ProofTurn(bound, ()), None, stop.spent_s
-        with suppress(OutOfTime):
-            if not self.menu.axes:
-                most_s = (_SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES) * left_s
-                turn, start = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
+        if not self.menu.axes:
+            most_s = (_SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES) * left_s
+            turn, start = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
         left_s -= stop.spent_s - begun_s
         has_work = left_s >= _LEAST_LEFT_S or not has_boxes(self.problem)
-        if turn.bound < makespan and has_work:
+        if turn.bound < makespan and has_work and not stop.out_of_time:
             self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, start)
         return turn
 
