@@ -31,9 +31,11 @@ from rramalloc.commands.place.mesh import Mesh
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.hardware.tables import Chip
 from rramalloc.ndarrays import Floats, Ints
+from rramalloc.search.work import Work
 
 _RANDOM_FACTOR = 48271  # of Lehmer's generator: Park, Miller and Stockmeyer, CACM 36(7), 1993
 _RANDOM_PRIME = 2**31 - 1  # of the same generator; products fit 64 bits
+_BETWEEN_LOOKS = 25_000_000  # operations between looks at the clock and at Ctrl-C, about half a second
 OPERATIONS = 500_000  # of the search in a unit of work, about 0.01 s
 FIRST_THRESHOLD = 1 / 16  # of the mean rise of a proposal
 _TILES = 2.5  # of the work is one part for exchanges of whole tiles
@@ -159,7 +161,11 @@ class LinkLoads(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """All that a search reads and writes; state: of the generator, and work that was done."""
+    """All that a search reads and writes.
+
+    state: of the generator, work that was done, that of exchanges of tiles, number of rises of byte hops that
+    were counted; rise: their sum.
+    """
 
     places: Places
     pieces: PieceLists
@@ -171,6 +177,7 @@ class Problem(NamedTuple):
     lines: Lines
     links: LinkLoads
     state: Ints
+    rise: Floats
 
 
 @compiled_inline
@@ -572,26 +579,25 @@ def _may_move(i: int, j: int, b: int, q: Problem) -> bool:
 
 
 @compiled
-def anneal(q: Problem, work: int, price: float, share: float) -> float:
-    """Try random moves and exchanges of pieces and of tiles for so much work; return the change of the byte
-    hops.
+def anneal(q: Problem, until: int, work: int, price: float, share: float) -> float:
+    """Try random moves and exchanges of pieces and of tiles; return the change of the byte hops.
 
-    price: of a load above the cap, in byte hops; share: of the mean rise that the first threshold is.
+    until: work after which it ends, of all that is to be done; it goes on where it ended. price: of a load
+    above the cap, in byte hops; share: of the mean rise that the first threshold is.
     """
     pieces, tiles, site, over = q.pieces, q.tiles, q.pieces.site, q.links.over
-    total, rising, samples, swapped, threshold = 0.0, 0.0, 0, 0, 0.0
+    total = threshold = 0.0
     part = _TIMED_TILES if q.links.timed else _TILES
     if tiles.of_one:
         part = _ONE_LAYER
-    q.state[1] = 0
-    while q.state[1] < work:
+    while q.state[1] < until:
         done, before = q.state[1], over[0]
         q.state[1] += 8
-        if samples >= _SAMPLES:
-            threshold = max(0.0, rising / samples * share * (1.0 - 1.5 * done / work))
+        if q.state[3] >= _SAMPLES:
+            threshold = max(0.0, q.rise[0] / q.state[3] * share * (1.0 - 1.5 * done / work))
         i = _next(q.state, len(site))
         a, j, ahead = site[i], -1, False
-        whole = part * swapped < done
+        whole = part * q.state[2] < done
         at_random = whole or _next(q.state, 2) == 0
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
         if a == b:
@@ -609,9 +615,9 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
                 if ahead:  # what j costs depends on where i is
                     _shift(i, a, q)
                 hops += _move(j, a, q)
-        if hops > 0 and samples < _SAMPLES:
-            rising += hops
-            samples += 1
+        if hops > 0 and q.state[3] < _SAMPLES:
+            q.rise[0] += hops
+            q.state[3] += 1
         # lines and links follow only where less load, at most all that is too high, may pay for the hops
         is_close = hops - price * before <= threshold
         if is_close and not whole:
@@ -644,7 +650,7 @@ def anneal(q: Problem, work: int, price: float, share: float) -> float:
             if ahead:
                 _shift(i, b, q)
         if whole:
-            swapped += q.state[1] - done
+            q.state[2] += q.state[1] - done
     return total
 
 
@@ -710,15 +716,19 @@ class Search(NamedTuple):
             nets,
             _lines(len(places.hop), stages, *extent),
             links,
-            np.array([seed % (_RANDOM_PRIME - 1) + 1, 0], dtype=np.int64),
+            np.array([seed % (_RANDOM_PRIME - 1) + 1, 0, 0, 0], dtype=np.int64),
+            np.zeros(1),
         )
         costs = np.zeros(stages)
         _count_all(costs, problem)
         return cls(layout, problem, costs)
 
-    def run(self, work: float, price: float = 0.0, share: float = FIRST_THRESHOLD) -> Layout:
-        """Return the layout after so many units of work."""
-        anneal(self.problem, round(work * OPERATIONS), price, share)
+    def run(self, work: float, stop: Work, price: float = 0.0, share: float = FIRST_THRESHOLD) -> Layout:
+        """Return the layout after so many units of work, or when the time ends."""
+        operations = round(work * OPERATIONS)
+        for until in range(_BETWEEN_LOOKS, operations + _BETWEEN_LOOKS, _BETWEEN_LOOKS):
+            if not stop.out_of_time:
+                anneal(self.problem, min(until, operations), operations, price, share)
         return replace(self.layout, site=self.problem.pieces.site.copy())
 
 

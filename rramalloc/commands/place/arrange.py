@@ -334,7 +334,7 @@ class _Improver:
         for run in range(_RUNS if work else 0):  # half of the work from all starts
             if not self.stop.out_of_time:
                 search = Search.of(starts[run % len(starts)], self.seed + run)
-                more = search.run(work / 2 / _RUNS, share=_HOT)
+                more = search.run(work / 2 / _RUNS, self.stop, share=_HOT)
                 every += [more, self.striped(more)]
                 if self.is_striped and self.timer is not None:
                     whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))
@@ -345,7 +345,7 @@ class _Improver:
             if self.stop.out_of_time:
                 break
             search, price = self._search(found, step, self.seed + turn)
-            now = self._timed(search.run(work / 2 / _ROUNDS, price))
+            now = self._timed(search.run(work / 2 / _ROUNDS, self.stop, price))
             step = step if now.key < found.key else step**0.5
             found = min(found, now, key=lambda each: each.key)
         return found

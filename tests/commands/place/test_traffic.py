@@ -22,6 +22,7 @@ from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.tables import Counting
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
 PLAIN = machine(None)
@@ -103,9 +104,14 @@ def test_moves_change_the_cost_and_the_links_as_they_say(random: Random) -> None
     batch_ns = np.array([random.choice((1.0, 3.0)) for _ in held])
     seed, price = random.randint(1, 10**6), random.choice((0.0, 100.0))
     timed = random.random() < 0.7
-    search = Search.of(layout, seed, batch_ns=batch_ns if timed else None, caps=LinkCaps({}, 0.1))
-    change = anneal(search.problem, 60_000, price, FIRST_THRESHOLD)
-    moved, before = search.run(0), search.costs.sum()
+    search, again = (
+        Search.of(layout, seed, batch_ns=batch_ns if timed else None, caps=LinkCaps({}, 0.1))
+        for _ in range(2)
+    )
+    change = sum(anneal(search.problem, until, 60_000, price, FIRST_THRESHOLD) for until in (20_000, 60_000))
+    anneal(again.problem, 60_000, 60_000, price, FIRST_THRESHOLD)
+    moved, before = search.run(0, Work()), search.costs.sum()
+    assert np.array_equal(moved.site, again.run(0, Work()).site)
     after = Search.of(moved).costs.sum()
     assert change == pytest.approx(after - before, abs=1e-9 * max(1.0, before))
     routes = TileRoutes.of_layout(moved)
