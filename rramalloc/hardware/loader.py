@@ -53,7 +53,7 @@ def as_hardware(
     if crossbar is not None:
         loaded = loaded.with_crossbar(*parse_crossbar(crossbar))
         if twice := [name for name in ("crossbar", *LINES) if name in values]:
-            raise SpecError("set", f"gives {twice[0]}, and --crossbar too: leave one of them out")
+            raise SpecError("--set", f"gives {twice[0]}, and --crossbar too: leave one of them out")
     return loaded.with_set_values(values) if values else loaded
 
 

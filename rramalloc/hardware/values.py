@@ -50,7 +50,7 @@ def texts_of(values: HardwareValues) -> list[str]:
     return [f"{name}={_toml(value)}" for name, value in values.items()]
 
 
-def values_of(texts: Iterable[str] | HardwareValues | None, option: str = "set") -> dict[str, object]:
+def values_of(texts: Iterable[str] | HardwareValues | None, option: str = "--set") -> dict[str, object]:
     """Return {"timing.read_ns": 5.0} from ["timing.read_ns=5.0"]; "none" takes a value away.
 
     Values are those of TOML; what is none is a text, such as own in timing.clock=own. Raises SpecError for a
@@ -119,7 +119,7 @@ def put(document: dict[str, Any], dotted: str, value: object) -> None:
         meant = meant_by(field, value, lines, frozenset(known))
         hint = suggestion(dotted, known) if meant is None else meant.as_option
         raise SpecError(
-            "set", f"no value of a hardware is called {brief(dotted)}{'; ' if hint else ''}{hint}"
+            "--set", f"no value of a hardware is called {brief(dotted)}{'; ' if hint else ''}{hint}"
         )
     inner = document
     for table in tables:
@@ -145,7 +145,7 @@ def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
     if not name or not is_value(dotted) or (field != "arrays" and field not in dotted_names()):
         known = ", ".join(kind["name"] for kind in kinds) or "none"
         words = "must be kinds.NAME.arrays, or kinds.NAME. and a value of [crossbar], [timing] or [energy]"
-        raise SpecError("set", f"{words}, got {brief(dotted)}; kinds: {known}")
+        raise SpecError("--set", f"{words}, got {brief(dotted)}; kinds: {known}")
     inner = next(kind for kind in kinds if kind["name"] == name)
     if field != "arrays":
         table, _, field = field.partition(".")

@@ -91,8 +91,8 @@ def test_a_file_lists_what_it_has(listed: list[str], message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("64x64", ["crossbar=32x32"]), "set: gives crossbar, and --crossbar too"),
-        (("64x64", {"crossbar.bitlines": 32}), r"set: gives crossbar\.bitlines, and --crossbar too"),
+        (("64x64", ["crossbar=32x32"]), "^--set: gives crossbar, and --crossbar too"),
+        (("64x64", {"crossbar.bitlines": 32}), r"^--set: gives crossbar\.bitlines, and --crossbar too"),
         ((None, ["crossbar=64x64"]), r"give energy\.area_um2 and energy\.read_pj .* for the new size too"),
     ],
 )

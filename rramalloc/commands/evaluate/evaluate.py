@@ -270,7 +270,7 @@ def evaluate(
     check_range("arrays", arrays, 1, 2**53)
     alone = isinstance(chip, ChipPerformance)
     if alone and any(name.startswith("units.") for name in values_of(set_values)):
-        raise SpecError("set", "changes [units], which are given by themselves: give their hardware instead")
+        raise SpecError("--set", "changes [units], which are given by themselves: give their hardware")
     given = [
         read_allocation(allocation, f"allocation {n}") for n, allocation in enumerate(_listed(allocations), 1)
     ]

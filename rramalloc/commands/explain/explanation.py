@@ -169,8 +169,9 @@ class WhatIf(Record):
     change: as `--set` takes it; have: the values now, None for a change of the arrays alone; as_it_is: the
     same allocation on the changed hardware, None where it cannot be; searched: the best within the same
     arrays, None where it was not searched; gain: part by which `searched`, or else `as_it_is`, is shorter
-    than now, 0 if it is not; more_um2: area that it takes beside that of now, None where the hardware does
-    not give it; gain_per_mm2: where it takes any; words: all in a sentence, or why there is no result.
+    than now, 0 if it is not, None if one is in steps and the other in ns; more_um2: area that it takes
+    beside that of now, None where the hardware does not give it; gain_per_mm2: where it takes any; words: all
+    in a sentence, or why there is no result.
     Source: docs/sources/model.md 19.
     """
 

@@ -95,7 +95,7 @@ class WhatIfs:
             links = sorted(_LINKS.intersection(name for values in asked for name in values))
             if links and self.placed is None:
                 reason = "explain an allocation of `optimize --placed` on this hardware, or leave it out"
-                raise SpecError("what_if", f"{links[0]} is not timed without --placed: {reason}")
+                raise SpecError("--what-if", f"{links[0]} is not timed without --placed: {reason}")
             found = [self._of(values, self.stop.nested(self.stop.work), is_given=True) for values in asked]
         return tuple(sorted(found, key=_order))
 
@@ -236,7 +236,7 @@ class WhatIfs:
             hardware = as_hardware(self.own.hardware, set_values=values)
         except SpecError as error:
             if is_given:
-                raise
+                raise SpecError(error.where.replace("--set", "--what-if"), error.reason) from None
             return WhatIf(change=change, have=have, words=f"{change}: {error}")
         if self.stop.out_of_time:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
@@ -244,6 +244,10 @@ class WhatIfs:
             if not _LINKS.isdisjoint(values):
                 return self._compared(self.placed_now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)
+            unit = "steps" if as_it_is.latency_ns is None else "ns"
+            if unit != self._unit:
+                words = f"{change}: cannot be compared ({unit}, not {self._unit})"
+                return WhatIf(change=change, have=have, as_it_is=as_it_is, words=words)
             searched = None
             if share is not None:
                 case = replace(self.case, hardware=hardware)
@@ -449,7 +453,7 @@ def changes_of(changes: ChangesLike) -> list[HardwareValues]:
     """Return the values of every change. Raises SpecError."""
     if isinstance(changes, MappingOf):
         return [changes]
-    return [values_of([change] if isinstance(change, str) else change, "what_if") for change in changes]
+    return [values_of([change] if isinstance(change, str) else change, "--what-if") for change in changes]
 
 
 def _now(hardware: Hardware, values: HardwareValues) -> str:

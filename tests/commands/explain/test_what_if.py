@@ -135,6 +135,23 @@ def test_without_a_time_arrays_alone_change(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "change", "words"),
+    [
+        ("", "timing.step_ns=0.5", "cannot be compared (ns, not steps)"),
+        ("[timing]\nstep_ns = 400.0\n", "timing.step_ns=none", "cannot be compared (steps, not ns)"),
+    ],
+)
+def test_a_change_of_the_unit_is_no_gain(tmp_path: Path, text: str, change: str, words: str) -> None:
+    """4 steps are neither longer nor shorter than 2 ns, and no answer to `speedup`."""
+    machine_of = machine(tmp_path, text)
+    made = rramalloc.explain(ONE, 1, hardware=machine_of, what_if=[change], speedup=2.0, work=1)
+    (found,) = made.what_if
+    assert (found.gain, found.searched, found.words) == (None, None, f"{change}: {words}")
+    assert made.speedup_change is not None
+    assert made.speedup_change.change != change
+
+
 def test_a_change_that_does_not_hold_the_network(tmp_path: Path) -> None:
     made = rramalloc.explain(ONE, 1, hardware=machine(tmp_path), what_if=["crossbar=8x8"], work=1)
     assert made.what_if[0].gain is None
@@ -144,7 +161,7 @@ def test_a_change_that_does_not_hold_the_network(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("timing.adc_nss=1", r"did you mean timing\.adc_ns"),
+        ("timing.adc_nss=1", r"what_if: no value .*; did you mean timing\.adc_ns"),
         ("adc", r"what_if: must be SECTION\.FIELD=VALUE"),
         ("crossbar=8x8", r"energy\.area_um2 .* for the new size"),
     ],
