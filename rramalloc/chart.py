@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from rramalloc.errors import SpecError
-from rramalloc.files import check_writable, write_bytes
+from rramalloc.files import check_writable, path_text, write_bytes
 from rramalloc.records import brief
 from rramalloc.units import printable
 
@@ -562,7 +562,7 @@ def label(text: str, longest: int = _LONGEST_LABEL) -> str:
 
 def figure_format(path: str | os.PathLike[str]) -> str:
     """Return the kind of figure by the end of its file's name. Raises SpecError."""
-    ending = Path(path).suffix.lower().removeprefix(".")
+    ending = Path(path_text(path)).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise SpecError(os.fspath(path), f"a figure's name must end in .{', .'.join(FORMATS)}")
     return ending

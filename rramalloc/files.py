@@ -36,6 +36,7 @@ _TOML_DEPTH = 100  # parts of a dotted key: tomllib recurses for each
 _JSON_KEYS = 200_000  # keys of one object, as many as a network may have nodes: bounds memory
 _MOST_NAMES = 1000  # of a folder: those of more are slow to compare, and nobody reads them
 _DRAFT_ENDING = ".tmp"
+_DRAFT_LETTERS = 60  # of the name of a file, at most 4 bytes each: 14 bytes more are below the limit of 255
 _LOCK = "lock"  # file in a draft of a folder, which its process holds
 _NO_FOLDER = "exists and is no folder: name a new folder"
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
@@ -160,7 +161,7 @@ class Closing(ABC):
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically: temporary file, fsync, rename. Raises FileError."""
-    write_bytes(path, text.encode("utf-8"))
+    write_bytes(path, text.encode("utf-8", "replace"))  # "?" in names of files that are not UTF-8
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:
@@ -180,7 +181,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Raises FileError.
     """
-    with file_errors(os.fspath(path)):
+    with file_errors(path_text(path)):
         target = _target(path)
         if target is None:
             with tempfile.TemporaryFile() as draft:
@@ -189,7 +190,7 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 with open(path, "wb") as stream:
                     shutil.copyfileobj(draft, stream)
             return
-        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
+        temporary = target.with_name(f".{target.name[:_DRAFT_LETTERS]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
         with _ending_clean(), contextlib.ExitStack() as stack:
             stack.callback(temporary.unlink, missing_ok=True)
             with open(temporary, "x+b") as stream:
@@ -200,6 +201,13 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 os.fsync(stream.fileno())
             os.replace(temporary, target)
             sync_folder(target.parent)
+
+
+def path_text(path: str | os.PathLike[str]) -> str:
+    """Return a path to write to as a text. Raises FileError for what is no path."""
+    if not isinstance(path, str | os.PathLike):
+        raise FileError(repr(path)[:60], "is no path to write to: give a text or a path")
+    return os.fspath(path)
 
 
 @contextlib.contextmanager
@@ -220,7 +228,7 @@ def check_writable(path: str | os.PathLike[str] | None) -> None:
     """
     if path is None:
         return
-    shown = os.fspath(path)
+    shown = path_text(path)
     with file_errors(shown):
         target = _target(path)
         if target is None:
@@ -293,7 +301,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 def check_folder(path: str | os.PathLike[str], is_ours: Callable[[Path], bool]) -> None:
     """Raise FileError unless `path` is free, an empty folder, or one that `is_ours` gives away as a whole."""
-    shown = os.fspath(path)
+    shown = path_text(path)
     target = Path(path)
     with file_errors(shown):
         faults = {
@@ -325,16 +333,17 @@ def write_folder(
         target.parent.mkdir(parents=True, exist_ok=True)
         # drafts of processes that have ended
         for old_draft in target.parent.glob(
-            f".{glob.escape(target.name[:80])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"
+            f".{glob.escape(target.name[:_DRAFT_LETTERS])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"
         ):
-            if old_draft.is_dir() and not old_draft.is_symlink():
+            if (old_draft / _LOCK).is_file() and not old_draft.is_symlink():
                 with contextlib.suppress(FileError), open_alone(old_draft / _LOCK):
                     shutil.rmtree(old_draft, ignore_errors=True)
         stack.enter_context(_ending_clean())
-        draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:80]}.", target.parent))
+        draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:_DRAFT_LETTERS]}.", target.parent))
         stack.callback(shutil.rmtree, draft, ignore_errors=True)
         with contextlib.suppress(FileError):  # of a disk that knows no locks
-            stack.enter_context(open_alone(draft / _LOCK))
+            stack.enter_context(open_alone(draft / "new lock"))
+            os.rename(draft / "new lock", draft / _LOCK)  # held from the moment it is seen
         new, old = draft / "new", draft / "old"
         new.mkdir()
         for name, text in texts.items():

@@ -20,6 +20,7 @@ from hostile.documents import DOCUMENTS, onnx_bytes
 from hostile.fuzz import FORTY, MAKESPAN, ON, SEGMENTS
 from typer.main import get_command
 
+import rramalloc
 from rramalloc.cli.main import app
 from rramalloc.cli.parameters import Value
 from rramalloc.errors import FileError
@@ -146,9 +147,13 @@ def test_a_full_disk_is_told_of_the_folder_that_was_asked_for(
 
 def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:
     """Drafts of processes that live, of other folders, and what is only called like one stay."""
-    stay = [".other.abcdefgh.tmp", ".out.abcdefgh.tmp.d", ".out.abc.tmp", ".out.writing1.tmp"]
-    for name in (*stay, ".out.abcdefgh.tmp", ".out.a_cdefg1.tmp"):
+    stay = [".other.abcdefgh.tmp", ".out.abcdefgh.tmp.d", ".out.abc.tmp", ".out.notes_24.tmp"]
+    left = [".out.abcdefgh.tmp", ".out.a_cdefg1.tmp"]
+    for name in (*stay, ".out.writing1.tmp", *left):
         (tmp_path / name / "new").mkdir(parents=True)
+    for name in left:
+        (tmp_path / name / "lock").touch()
+    stay.append(".out.writing1.tmp")
     (tmp_path / ".out.aafileaa.tmp").write_text("")
     lock = os.open(tmp_path / ".out.writing1.tmp" / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
@@ -158,6 +163,39 @@ def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", {"b.txt": "text"}, lambda _: True)
     assert ".out.writing1.tmp" not in os.listdir(tmp_path)
     assert os.listdir(tmp_path / "out") == ["b.txt"]
+
+
+def test_a_draft_that_is_being_made_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process writes the same folder just before the lock of a draft is held."""
+    flock = fcntl.flock
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        write_folder(tmp_path / "out", {"b.txt": "other"}, lambda _: True)
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write_folder(tmp_path / "out", {"a.txt": "text"}, lambda _: True)
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == ["a.txt"]
+
+
+def test_a_name_has_as_many_bytes_as_the_disk_allows(tmp_path: Path) -> None:
+    """Of 255; the draft beside it has a name of its own."""
+    long_name = "\N{GRINNING FACE}" * 62
+    write_bytes(tmp_path / long_name, b"x")
+    write_folder(tmp_path / f"{long_name}d", {"a.txt": "text"}, lambda _: True)
+    assert sorted(os.listdir(tmp_path)) == [long_name, f"{long_name}d"]
+
+
+def test_a_name_that_is_no_text_is_written_with_question_marks(tmp_path: Path) -> None:
+    """Names of files may be any bytes; what is written is read again."""
+    table = tmp_path / os.fsdecode(b"\xffnet.csv")
+    table.write_text("name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool\nconv1,1,4,8,8,3,1,1,1,1,0\n")
+    rramalloc.convert(os.fspath(table), tmp_path / "out.json")
+    rramalloc.optimize(os.fspath(table), 2, work=0).save(tmp_path / "a.json")
+    assert rramalloc.load(os.fspath(tmp_path / "out.json")).name == "?net"
+    assert rramalloc.read(tmp_path / "a.json").copies == {"conv1": 2}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from rramalloc.allocation.allocation import Allocation, PositiveCount
 from rramalloc.commands.size.question import Minimised, Stored
-from rramalloc.files import write_json
+from rramalloc.files import path_text, write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
@@ -159,7 +159,7 @@ class Sizing(ResultRecord):
 
         Raises FileError.
         """
-        if os.fspath(path).endswith(".toml"):
+        if path_text(path).endswith(".toml"):
             self.chip.hardware.save(path)
         else:
             write_json(path, self.to_dict())
