@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
-from types import GenericAlias
-from typing import Any, TypeVar, cast, get_args, get_type_hints
+from types import GenericAlias, NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -20,7 +21,9 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 _HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.latency_table")
 """Modules with the types of shared arguments."""
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
-_WANTED = "Input should be "  # begin of pydantic's words for what a value may be
+_NOUNS: dict[object, str] = {str: "text", int: "whole number", float: "number", os.PathLike: "path"}
+_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function"}
+"""What messages call a type; the others have names of their own."""
 
 
 def _plain(value: Any) -> Any:
@@ -34,21 +37,77 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _depth(value: Any) -> int:
+    """Return how deep dicts and lists are nested. Raises RecursionError beyond what any call can read."""
+    inner = value.values() if isinstance(value, Mapping) else value
+    return 1 + max(map(_depth, inner), default=0) if isinstance(value, Mapping | list | tuple) else 0
+
+
+def _adapter(hint: Any) -> TypeAdapter[tuple[Any]]:
+    """Return what checks an annotation: in a tuple, as records refuse a config beside their own."""
+    return TypeAdapter(cast("Any", GenericAlias(tuple, (hint,))), config=_STRICT)
+
+
 def _fitted(name: str, hint: Any, kind: TypeAdapter[tuple[Any]], value: Any) -> Any:
     """Return an argument as its annotation wants it. Raises SpecError, UnknownNameError."""
+    try:
+        _depth(value)
+    except RecursionError:
+        raise SpecError(name, "is nested too deeply, or holds itself") from None
     with suppress(ValidationError):
         return kind.validate_python((value,))[0]
-    try:
+    with suppress(ValidationError):
         return kind.validate_python((_plain(value),))[0]
-    except ValidationError as error:
-        reasons = [fault["msg"] for fault in error.errors(include_url=False, include_context=False)]
+    name, hint, value = _refused(name, hint, value)
     literals = [choice for part in (hint, *get_args(hint)) for choice in get_args(part)]
     if isinstance(value, str) and (known := [choice for choice in literals if isinstance(choice, str)]):
         raise UnknownNameError(name, value, known)
-    wanted = [reason.removeprefix(_WANTED) for reason in reasons if reason.startswith(_WANTED)]
-    plain = isinstance(value, int | float | str | bytes | dict | list | tuple) or value is None
-    got = brief(value) if plain else f"a {type(value).__name__}"
-    raise SpecError(name, f"must be {' or '.join(dict.fromkeys(wanted or reasons))}, got {got}")
+    is_plain = isinstance(value, int | float | str | bytes | dict | list | tuple) or value is None
+    got = brief(value) if is_plain else f"a {type(value).__name__}"
+    raise SpecError(name, f"must be {_forms(hint)}, got {got}")
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    """Return the alternatives of an annotation without None."""
+    parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+    return tuple(part for part in parts if part is not NoneType)
+
+
+def _refused(name: str, hint: Any, value: Any) -> tuple[str, Any, Any]:
+    """Return the name, the annotation and the value of the part that is wrong: of an entry if one is."""
+    is_dict = isinstance(value, Mapping)
+    container = Mapping if is_dict else Sequence
+    inner = tuple(get_args(part)[-1] for part in _parts(hint) if get_origin(part) is container)
+    if not inner or not (is_dict or isinstance(value, list | tuple)):
+        return name, hint, value
+    inner_hint: Any = Union[inner]  # noqa: UP007 - of a tuple
+    for key, entry in value.items() if is_dict else enumerate(value):
+        if is_dict and not isinstance(key, str):
+            return f"{name}: key {brief(key)}", str, key
+        try:
+            _adapter(inner_hint).validate_python((_plain(entry),))
+        except ValidationError:
+            return _refused(f"{name}[{brief(key)}]", inner_hint, entry)
+    return name, hint, value
+
+
+def _forms(hint: Any, ending: str = "") -> str:
+    """Return in words what an annotation allows, "a Hardware, a dict or a path"; ending: of a plural."""
+    words = list[str]()
+    for part in _parts(hint):
+        origin = get_origin(part) or part
+        inner = get_args(part)
+        noun = f"{_NOUNS.get(origin) or getattr(origin, '__name__', 'object')}{ending}"
+        article = "" if ending else "an " if noun[0] in "AEIOaeio" else "a "
+        if origin is Literal:
+            words += map(repr, inner)
+            continue
+        if origin is tuple:
+            noun += f" of {len(inner)} {_forms(inner[0], 's')}"
+        elif origin in (Mapping, Sequence) and not ending and inner[-1] not in (Any, object):
+            noun += f" of {_forms(inner[-1], 's')}"
+        words.append(f"{article}{noun}")
+    return " or ".join(part for part in (", ".join(words[:-1]), words[-1]) if part)
 
 
 def checked(call: Call) -> Call:
@@ -61,12 +120,9 @@ def checked(call: Call) -> Call:
 
     @functools.cache
     def kinds() -> dict[str, tuple[Any, TypeAdapter[tuple[Any]]]]:
-        """Return the annotation of every argument, and what checks it: in a tuple, so that all take a config.
-
-        Records refuse a config beside their own.
-        """
+        """Return the annotation of every argument, and what checks it."""
         return {
-            name: (hint, TypeAdapter(cast("Any", GenericAlias(tuple, (hint,))), config=_STRICT))
+            name: (hint, _adapter(hint))
             for name, hint in _hints(call).items()
             if name in signature.parameters
         }

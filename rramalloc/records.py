@@ -117,6 +117,8 @@ def parse(kind: TypeAdapter[T], data: object, where: str) -> T:
         text = json.dumps(data)
     except (TypeError, ValueError):  # a date of TOML, an object of a caller: some field will not take it
         return check(kind, data, where)
+    except RecursionError:
+        raise SpecError(where, "is nested too deeply") from None
     try:
         return kind.validate_json(text)
     except ValidationError as error:

@@ -175,7 +175,5 @@ def test_targets_have_units_in_python_too() -> None:
 
 @pytest.mark.quick
 def test_an_object_that_is_wanted_is_described() -> None:
-    with pytest.raises(
-        SpecError, match="simulator: must be a valid string or an instance of Simulator, got a function"
-    ):
+    with pytest.raises(SpecError, match="simulator: must be a text or a Simulator, got a function"):
         rramalloc.tune("alexnet", 400, lambda: 1)  # type: ignore[arg-type]

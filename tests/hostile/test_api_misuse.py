@@ -15,7 +15,7 @@ import pytest
 from commands.sweep.conftest import InThisProcess
 
 import rramalloc
-from rramalloc.errors import RramallocError
+from rramalloc.errors import FileError, RramallocError, SpecError
 
 WRONG: dict[str, Any] = {
     "None": None,
@@ -43,6 +43,10 @@ NET = [
     {"name": "in", "op": "input", "shape": [1, 6, 6]},
     {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
 ]
+
+
+ITSELF = list[Any]()
+ITSELF.append(ITSELF)
 
 
 def functions() -> Iterator[tuple[str, Callable[..., Any]]]:
@@ -154,6 +158,71 @@ def test_every_wrong_value_works_or_raises_its_error(
                         continue  # the user's own function failed
                     faults.append(f"{argument}, {label}: {type(error).__name__}: {str(error)[:100]}")
     assert not faults, "\n".join(faults)
+
+
+def test_what_is_no_path_is_not_written_to() -> None:
+    _, allocation, _ = made()
+    for path in (3, b"a.json", None):
+        with pytest.raises(FileError, match="is no path to write to: give a text or a path"):
+            allocation.save(path)  # type: ignore[arg-type]
+    with pytest.raises(FileError, match=r"^3: is no path to write to"):
+        allocation.plot.copies(save=3)  # type: ignore[arg-type]
+
+
+def _deep() -> dict[str, Any]:
+    value = dict[str, Any]()
+    for _ in range(100_000):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "value"),
+    [
+        ("inspect", "hardware", _deep()),
+        ("inspect", "set_values", {"timing.read_ns": _deep()}),
+        ("size", "spec", {"networks": _deep()}),
+        ("optimize", "copies", _deep()),
+        ("compare", "arrays", ITSELF),
+    ],
+)
+def test_what_is_nested_too_deeply_is_refused(call: str, argument: str, value: Any) -> None:
+    first = {} if call == "size" else {"network": made()[0]}
+    with pytest.raises(SpecError, match=f"^{argument}: is nested too deeply, or holds itself$"):
+        getattr(rramalloc, call)(**first, **{argument: value})
+
+
+def test_a_hardware_takes_no_value_that_is_nested_too_deeply() -> None:
+    with pytest.raises(SpecError, match=r"is nested too deeply$"):
+        rramalloc.load_hardware("isaac").with_values({"timing.read_ns": _deep()})
+
+
+@pytest.mark.parametrize(
+    ("call", "argument", "value", "told"),
+    [
+        ("optimize", "crossbar", (128,), ": must be a text or a tuple of 2 whole numbers, got a tuple of 1"),
+        ("optimize", "host", ["conv1", 3], "[1]: must be a text, got 3"),
+        ("optimize", "copies", {1: 2}, ": key 1: must be a text, got 1"),
+        ("optimize", "at_most", {"a": [3]}, "['a']: must be a number or a text, got a list of 1"),
+        ("compare", "methods", "auto", ": must be a list of texts, got 'auto'"),
+        ("optimize", "input_shapes", {"x": "a"}, "['x']: must be a list of whole numbers, got 'a'"),
+        ("optimize", "hardware", 3, ": must be a Hardware, a dict, a text or a path, got 3"),
+        ("optimize", "mapping", 3, ": must be 'im2col', 'kernel_split', 'whole_kernel' or 'sdk', got 3"),
+        ("optimize", "arrays", {"a": 2.5}, "['a']: must be a whole number, got 2.5"),
+        (
+            "optimize",
+            "set_values",
+            ["a"],
+            ": must be SECTION.FIELD=VALUE such as timing.read_ns=5.0, got 'a'",
+        ),
+    ],
+)
+def test_a_message_names_the_part_and_every_form_of_it(
+    call: str, argument: str, value: Any, told: str
+) -> None:
+    with pytest.raises(SpecError) as caught:
+        getattr(rramalloc, call)(made()[0], **{argument: value})
+    assert str(caught.value) == argument + told
 
 
 def test_what_is_meant_works() -> None:
