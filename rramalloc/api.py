@@ -145,7 +145,7 @@ def optimize(
     check_method(objective, named)
     case = Case.of(network, given)
     if placed and (inputs > 1 or case.at_most):
-        raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed")
+        raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed: leave one out")
     request = Request(objective=objective, method=named, own=own, seed=seed, target=wanted, inputs=inputs)
     if start is not None:
         if placed or bits is not None or named != "auto":

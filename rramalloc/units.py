@@ -34,7 +34,7 @@ THOUSANDTHS = "thousandths"
 """Style of numbers that are compared with each other: three digits behind the point."""
 LEAST_SHARE = 1e-4  # below this a share is only said to be less than 0.01 %
 _EXACT = 2**53  # from here on floats do not tell neighbouring integers apart
-_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z]*2?)", re.ASCII)
+_AMOUNT = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?) *(%|[a-zA-Z/]*2?)", re.ASCII)
 _TIMES_NS = {"ns": "1", "us": "1e3", "ms": "1e6", "s": "1e9", "min": "60e9", "h": "3600e9"}
 _SCALES = {
     "s": _TIMES_NS,

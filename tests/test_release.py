@@ -33,6 +33,13 @@ def test_the_source_archive_is_whole() -> None:
         assert (ROOT / name).exists()
 
 
+def test_files_that_the_citations_name_exist() -> None:
+    named = re.findall(r"[\w/]+\.py", (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert named
+    for name in named:
+        assert (ROOT / "rramalloc" / name).is_file() or (ROOT / name).is_file(), name
+
+
 def test_hints_install_an_extra_from_where_the_package_is() -> None:
     """No index has the package, so that only its own folder, with that extra in it, can be named."""
     for extra in ("torch", "dask", "measure", "parquet"):

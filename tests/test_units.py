@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from rramalloc.units import amount
+from rramalloc.units import _SCALES, amount
 
 pytestmark = pytest.mark.quick
 
@@ -38,6 +38,13 @@ pytestmark = pytest.mark.quick
 def test_amounts_are_exact(text: str, unit: str, number: float) -> None:
     """The number nearest to the decimal that is written."""
     assert amount(text, unit) == number
+
+
+@pytest.mark.parametrize("unit", _SCALES)
+def test_every_unit_that_a_message_offers_is_taken(unit: str) -> None:
+    sizes = {scale: float(size) for scale, size in _SCALES[unit].items()}
+    for scale, size in sizes.items():
+        assert amount(f"5 {scale}", unit) == pytest.approx(5 * size / sizes[unit])
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
+from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Timing
 from rramalloc.network.network import Network
@@ -139,6 +140,13 @@ WRITTEN: dict[str, tuple[Network, Hardware]] = {
     # the partial sums of one layer in several tiles slow its batches down, and no edge is delayed
     "own clock of one layer": (chain(32, side=8, kernel=3), machine(WIDE, (4, 16), OWN)),
 }
+
+
+@pytest.mark.parametrize("option", [{"inputs": 2}, {"at_most": {"energy_pj": 1e9}}])
+def test_what_does_not_go_with_placed_is_to_be_left_out(option: dict[str, Any]) -> None:
+    hardware = WRITTEN["shared clock"][1]
+    with pytest.raises(SpecError, match=f"{next(iter(option))}: does not go with placed: leave one out"):
+        rramalloc.optimize(NETWORK, hardware=hardware, placed=True, **option)
 
 
 @pytest.mark.parametrize("name", WRITTEN)
