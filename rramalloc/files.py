@@ -110,6 +110,11 @@ def parse_json(text: str, where: str) -> Any:
         raise FileError(where, f"is not JSON that this program reads: {error}") from None
 
 
+def as_utf8(name: str) -> str:
+    """Return the name of a file with "?" for bytes that are not UTF-8, which no document can hold."""
+    return name.encode("utf-8", "replace").decode()
+
+
 def beside(folder: str, entry: str) -> str:
     """Return the path of an entry of a file in a folder: beside it, else the name of what ships."""
     path = os.path.join(folder, entry)
@@ -161,7 +166,7 @@ class Closing(ABC):
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file atomically: temporary file, fsync, rename. Raises FileError."""
-    write_bytes(path, text.encode("utf-8", "replace"))  # "?" in names of files that are not UTF-8
+    write_bytes(path, text.encode("utf-8", "replace"))  # as `as_utf8`
 
 
 def write_json(path: str | os.PathLike[str], document: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
-from rramalloc.files import CSV_LIMIT_BYTES, read_text
+from rramalloc.files import CSV_LIMIT_BYTES, as_utf8, read_text
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS
 from rramalloc.network.network import Network
 from rramalloc.records import brief
@@ -75,7 +75,7 @@ def read_layer_table(path: str | os.PathLike[str]) -> Network:
             lines[name] = place
     if not layers:
         raise SpecError(where, "has no layers; write the header and one row for every conv layer")
-    name = Path(path).stem or "network"
+    name = as_utf8(Path(path).stem) or "network"
     return Network.build(name, _nodes(layers), source="layer table", where=where)
 
 

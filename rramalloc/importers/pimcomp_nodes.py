@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rramalloc.errors import NetworkError, SpecError
+from rramalloc.files import as_utf8
 from rramalloc.importers.builder import warnings_of
 from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Shape
 from rramalloc.network.network import MAX_NODES, Network
@@ -92,7 +93,7 @@ def from_document(document: object, where: str) -> Network:
         fields |= {"name": node.name} | ({"inputs": names} if names else {})
         records.append(_checked(node, fields, shapes))
     return Network.build(
-        PurePath(where).stem or "network",
+        as_utf8(PurePath(where).stem) or "network",
         records,
         source="PIMCOMP / PIMSYN network JSON",
         where=where,

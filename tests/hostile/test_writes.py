@@ -194,6 +194,7 @@ def test_a_name_that_is_no_text_is_written_with_question_marks(tmp_path: Path) -
     table.write_text("name,c_in,c_out,w_out,h_out,k,s,p,k_pool,s_pool,p_pool\nconv1,1,4,8,8,3,1,1,1,1,0\n")
     rramalloc.convert(os.fspath(table), tmp_path / "out.json")
     rramalloc.optimize(os.fspath(table), 2, work=0).save(tmp_path / "a.json")
+    assert rramalloc.load(os.fspath(table)).name == "?net"
     assert rramalloc.load(os.fspath(tmp_path / "out.json")).name == "?net"
     assert rramalloc.read(tmp_path / "a.json").copies == {"conv1": 2}
 

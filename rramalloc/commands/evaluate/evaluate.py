@@ -24,6 +24,7 @@ from rramalloc.commands.evaluate.strategy import (
 )
 from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks_of
 from rramalloc.errors import BudgetError, SpecError
+from rramalloc.files import as_utf8
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
@@ -103,7 +104,7 @@ def _listed(items: Any) -> list[Any]:
 
 def _named(allocations: Sequence[AllocationInput]) -> list[str]:
     """Return the names of their strategies: of the file, with its folder where two are called the same."""
-    stems = [Path(allocation.where).stem or allocation.where for allocation in allocations]
+    stems = [as_utf8(Path(allocation.where).stem or allocation.where) for allocation in allocations]
     return [
         stem if stems.count(stem) == 1 else allocation.where
         for allocation, stem in zip(allocations, stems, strict=True)

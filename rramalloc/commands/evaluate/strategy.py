@@ -20,7 +20,7 @@ from pydantic import FailFast, Field, TypeAdapter
 from rramalloc.commands.evaluate.tasks import LayerTask, SplitBy, TaskSplit, check_task_names
 from rramalloc.csv_rows import csv_rows
 from rramalloc.errors import SpecError
-from rramalloc.files import CSV_LIMIT_BYTES, parse_json, read_json, read_text, write_json
+from rramalloc.files import CSV_LIMIT_BYTES, as_utf8, parse_json, read_json, read_text, write_json
 from rramalloc.hardware.performance import MAX_UNITS, ChipPerformance
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief, check_format, from_list, parse
@@ -98,7 +98,8 @@ def load_strategy(path: str | os.PathLike[str]) -> Strategy:
         if isinstance(document, dict):
             check_format(document, FORMAT, where)
     strategy = parse(_STRATEGY, document, where)
-    return strategy if strategy.name else strategy.model_copy(update={"name": Path(where).stem or where})
+    file = as_utf8(Path(where).stem or where)
+    return strategy if strategy.name else strategy.model_copy(update={"name": file})
 
 
 def _tasks(text: str, where: str) -> dict[str, list[dict[str, Any]]]:

@@ -37,6 +37,7 @@ from rramalloc.commands.sweep.workers import ClusterWorkers, LocalWorkers, check
 from rramalloc.csv_rows import csv_cell
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import (
+    as_utf8,
     file_errors,
     folder_names,
     make_folder,
@@ -137,7 +138,7 @@ class SweepResult(Result):
             return [reason for (reason,) in store.query(_ERRORS, _REASONS)]
 
     def _headline(self) -> tuple[str, str]:
-        name = self.document.spec.name or os.path.basename(self.folder)
+        name = self.document.spec.name or as_utf8(os.path.basename(self.folder))
         return f"sweep {name}", f"{counted(self.points, 'point')}, {self.failed:,} failed"
 
 

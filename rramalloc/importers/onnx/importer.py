@@ -17,6 +17,7 @@ import onnx
 
 from rramalloc.choices import NodeNames
 from rramalloc.errors import FileError, SpecError, UnsupportedError
+from rramalloc.files import as_utf8
 from rramalloc.importers.axes import AxisRoles, Dims, shape_of
 from rramalloc.importers.builder import LoopWork, needed
 from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
@@ -161,7 +162,8 @@ def from_model(
         builder, outputs = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
-        file, chosen = Path(where).name, "".join(f", {key} = {value}" for key, value in given.items())
+        file = as_utf8(Path(where).name)
+        chosen = "".join(f", {key} = {value}" for key, value in given.items())
         network = builder.network(
             name or Path(file).stem or file,
             source
