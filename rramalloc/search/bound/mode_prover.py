@@ -23,8 +23,6 @@ OVERTIME_S = 2.0
 _NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
 _LEAF_WAYS = 64  # allocations of a box up to which each is timed
 _FIRST_TARGET = 0.85  # of the makespan: the first target
-# Part of the work left: a target of which a round takes more leaves the next ones to the program over places.
-_DEAR = 0.05
 _COARSE = 64  # parts of the makespan to which targets are bisected
 
 
@@ -54,9 +52,12 @@ class ModeProver:
     ticks; _grain: ticks above the bound that the next target branched on may have, twice as many after each
     that was refuted; _resisting: targets that resisted since `_fine`, of each of which `_rows` holds what is
     left; _open: boxes left of targets that are branched on; _doubted: those with a box of single modes that
-    is neither refuted nor met; _under_way: the target whose rounds go on; _is_dear: whether a round took
-    more than `_DEAR`.
+    is neither refuted nor met; _under_way: the target whose rounds go on.
     """
+
+    # In the same work the program proved 242, 150 and 464 steps of three networks, after labels 231, 142 and
+    # 451.
+    begins_with_program = True
 
     problem: Problem
     menu: Menu
@@ -67,7 +68,6 @@ class ModeProver:
     _grain: int = 0
     _resisting: list[int] = field(default_factory=list)
     _under_way: _Tightening | None = None
-    _is_dear: bool = False
 
     def __post_init__(self) -> None:
         self._bounder = ModeBounder(self.problem, self.menu)
@@ -79,11 +79,6 @@ class ModeProver:
     def first_s(self) -> float:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
-
-    @property
-    def begins_with_program(self) -> bool:
-        """Whether targets have become dear, or only branching is left."""
-        return self._is_dear or bool(self._open)
 
     def restrict(self, target: int, program: Places) -> None:
         """Take over the modes that the program over places leaves of a target."""
@@ -99,10 +94,7 @@ class ModeProver:
         most_s = min(seconds, left_s)
         if self._under_way is not None and self._under_way.target >= makespan:
             self._under_way = None
-        before = self.begins_with_program
         while bound < makespan and not stop.out_of_time and not self._found:
-            if self.begins_with_program != before:
-                break
             spent = stop.spent_s - begun_s
             # No later turn has work for a target whose next round takes longer: its rounds end in this one.
             ending = self._under_way is not None and -OVERTIME_S < left_s - spent < self._under_way.round_s
@@ -114,19 +106,18 @@ class ModeProver:
             if target in self._open:
                 bound = max(bound, self._branch(target, most_s - spent, stop))
             else:
-                bound = max(bound, self._tighten(target, left_s, stop))
+                bound = max(bound, self._tighten(target, stop))
         if self._under_way is not None and stop.spent_s - begun_s - left_s >= OVERTIME_S:
             bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found))
 
-    def _tighten(self, target: int, left_s: float, stop: Work) -> int:
+    def _tighten(self, target: int, stop: Work) -> int:
         """Run the next round of a target; return the lower bound, 0 while the rounds go on."""
         if self._under_way is None:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
             self._under_way = _Tightening(target, self._bounder.tightening(rows, target, stop, rounds), rows)
         more = self._under_way.next_round(stop)
-        self._is_dear = self._is_dear or self._under_way.round_s > _DEAR * left_s
         return 0 if more else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:
