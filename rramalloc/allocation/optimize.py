@@ -565,7 +565,7 @@ def checked_allocation(
         proof=coverage.qualified(answer.proof),
         stopped=answer.stopped,
         **absolute._asdict(),
-        **totals(metrics.total if metrics else None, absolute, graph),
+        **totals(metrics, absolute, graph),
         layers=layers_in_result(
             timing,
             checked.demand.tolist(),

@@ -174,7 +174,7 @@ def simulate_network(
         if in_blocks.blocks != graph.blocks or given.cycles or in_ticks
         else published_steps(network, dict(zip(graph.names, copies.tolist(), strict=True))),
         **sums.absolute._asdict(),
-        **totals(sums.metrics.total if sums.metrics else None, sums.absolute, in_blocks, rate_per_s),
+        **totals(sums.metrics, sums.absolute, in_blocks, rate_per_s),
         layers=tuple(TimedLayer(**layer.model_dump(), stall_steps=stalls[layer.name]) for layer in layers),
         edges=stored.edges,
         buffers=stored.totals,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
@@ -73,6 +73,15 @@ class EnergyArea(Record, Figures):
         return document | (figures if given else {}) | rates
 
 
+class Summed(Protocol):
+    """Figures by layer that have a total, as `Metrics`, which loads compiled code."""
+
+    @property
+    def total(self) -> EnergyArea:
+        """Sums over all layers."""
+        ...
+
+
 RATES = ("stream_energy_pj", "stream_power_mw", "tops", "tops_per_w")
 """Names of the fields of inputs that come one after another, which stand in every file."""
 FIGURES = tuple(EnergyArea.model_fields)
@@ -96,14 +105,14 @@ def energy_parts(figures: EnergyArea) -> str:
 
 
 def totals(
-    sums: EnergyArea | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
+    metrics: Summed | None, absolute: Absolute, graph: StageGraph, rate_per_s: float | None = None
 ) -> dict[str, float | None]:
     """Return energy, area and rates by the names of their fields in results, None where not given.
 
-    sums: of all layers, None without [energy]; absolute: of the same allocation; graph: its stages;
+    metrics: None without [energy]; absolute: of the same allocation; graph: its stages;
     rate_per_s: inputs a second, those of its throughput if left out. Source: docs/sources/model.md 12.
     """
-    sums = sums or EnergyArea()
+    sums = EnergyArea() if metrics is None else metrics.total
     given: dict[str, float | None] = sums.model_dump()
     latency_ns, throughput = absolute.latency_ns, absolute.throughput_per_s
     if latency_ns is None or throughput is None:

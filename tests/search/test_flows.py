@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from search.test_places import KINDS, by_hand, drawn
+from search.test_places import KINDS, by_hand, cases
 
 from rramalloc.search.bound import places
 from rramalloc.search.bound.flows import Flows, run_flows
@@ -19,15 +19,11 @@ from rramalloc.search.work import Work
 @pytest.mark.parametrize("ranges", [False, True])
 def test_the_bound_holds_after_every_round(kind: str, ranges: bool) -> None:
     """Also where candidates are ranges of copies, and whatever makespan is known."""
-    random, count = Random(f"flows {kind} {ranges}"), 40
+    random = Random(f"flows {kind} {ranges}")
     with pytest.MonkeyPatch.context() as patched:
         if ranges:
             patched.setattr(places, "_FEWEST_CANDIDATES", 1)
-        while count:
-            case = drawn(random, kind)
-            if case is None:
-                continue
-            count -= 1
+        for case in cases(random, kind, 40):
             flows = Flows(
                 case.problem, Menu.of(case.problem), random.choice((case.best, max(case.makespans)))
             )
@@ -39,12 +35,8 @@ def test_the_bound_holds_after_every_round(kind: str, ranges: bool) -> None:
 @KINDS
 def test_no_flow_is_lost(kind: str) -> None:
     """What enters a stage leaves it, and no walk goes backwards."""
-    random, count = Random(f"lost {kind}"), 10
-    while count:
-        case = drawn(random, kind)
-        if case is None:
-            continue
-        count -= 1
+    random = Random(f"lost {kind}")
+    for case in cases(random, kind, 10):
         flows = Flows(case.problem, Menu.of(case.problem), case.best)
         flows.run(10, Work())
         entering, leaving = (own / flows._weight for own in flows._mean)
@@ -77,12 +69,8 @@ def test_it_ends_where_more_rounds_do_not_pay_or_no_work_is_left() -> None:
 def test_the_program_begins_with_what_flows_use() -> None:
     """Places where a flow enters or leaves are there from the first solution on, which holds."""
     for kind in ("copies", "blocks"):
-        random, count = Random(f"start {kind}"), 10
-        while count:
-            case = drawn(random, kind)
-            if case is None:
-                continue
-            count -= 1
+        random = Random(f"start {kind}")
+        for case in cases(random, kind, 10):
             menu = Menu.of(case.problem)
             flows = Flows(case.problem, menu, case.best)
             flows.run(10, Work())

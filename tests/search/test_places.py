@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
@@ -54,6 +55,14 @@ def drawn(random: Random, kind: str) -> Drawn | None:
     return Drawn(found.problem, ways, [makespan for makespan, _, _ in found.ways], found.best)
 
 
+def cases(random: Random, kind: str, count: int) -> Iterator[Drawn]:
+    while count:
+        case = drawn(random, kind)
+        if case is not None:
+            count -= 1
+            yield case
+
+
 def check_rows(program: Places, modes: ModeOfEach, copies: Copies) -> None:
     """Every row holds for the exact finish times of an allocation."""
     timing = simulate(program.problem.in_modes(modes).graph, copies)
@@ -90,12 +99,8 @@ KINDS = pytest.mark.parametrize("kind", ["copies", "copies in ticks", "blocks", 
 @pytest.mark.parametrize("ranges", [False, True])
 def test_rows_hold_for_exact_times_and_the_bound_for_the_optimum(kind: str, ranges: bool) -> None:
     """Also where candidates are ranges of copies, and after those that cannot be the best are left out."""
-    random, count = Random(f"{kind} {ranges}"), 15
-    while count:
-        case = drawn(random, kind)
-        if case is None:
-            continue
-        count -= 1
+    random = Random(f"{kind} {ranges}")
+    for case in cases(random, kind, 15):
         longest = max(case.makespans)
         with pytest.MonkeyPatch.context() as patched:
             if ranges:

@@ -332,7 +332,6 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
     timing = run.checked.timing
     absolute = Absolute.of(run.checked.problem.step_time, timing)
     unpublished = run.checked.has_shifted_kernels or timing.graph.unit == "ticks"
-    metrics = run.checked.problem.metrics(timing)
     return Row.gather(
         absolute,
         run.checked,
@@ -349,7 +348,7 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
         gap=gap_of(run.score, bound),
         recurrence=recurrence(timing.graph, timing.copies, timing.handoff, timing.cycles).steps,
         published=None if unpublished else published_steps(network, run.checked.copies),
-        **totals(metrics.total if metrics else None, absolute, timing.graph),
+        **totals(run.checked.problem.metrics(timing), absolute, timing.graph),
         runs=len(runs.runs),
         best=runs.runs[0].makespan,
         median=run.makespan,

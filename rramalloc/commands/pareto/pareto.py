@@ -183,13 +183,12 @@ def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, prov
     value, absolute = along.value_of(timing), Absolute.of(checked.problem.step_time, timing)
     bound = capped_bound(value, point.lower_bound)
     recheck_bound(value, bound, along.unit, "pareto")
-    metrics = checked.problem.metrics(timing)
     against = {} if across.unit == "arrays" else {"against_value": across.value_of(timing)}
     return FrontPoint.gather(
         absolute,
         checked,
         timing,
-        **totals(metrics.total if metrics else None, absolute, timing.graph),
+        **totals(checked.problem.metrics(timing), absolute, timing.graph),
         **against,
         arrays=checked.used,
         value=value,

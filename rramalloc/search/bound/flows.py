@@ -18,7 +18,7 @@ import numpy as np
 from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.search import cost
 from rramalloc.search.bound.places import LIMIT, MARGIN, Start, stage_candidates
-from rramalloc.search.bound.turns import ProofTurn
+from rramalloc.search.bound.turns import ProofTurn, raised_bound
 from rramalloc.search.kernels.flows import (
     Flow,
     FlowPlaces,
@@ -125,8 +125,7 @@ class Flows:
 
     def _answer(self, priced: Floats) -> None:
         """Choose shares for prices, and their lengths."""
-        limit, taken = LIMIT, self._taken
-        self._price = shares_of(self._begin, priced, taken, limit, 1.0, self._price, self._share)
+        self._price = shares_of(self._begin, priced, self._taken, LIMIT, self._price, self._share)
         for lengths in self._newest:
             lengths[:] = 0.0
         lengths_of(self._places, self._candidates, self._begin, self._share, self._newest)
@@ -203,6 +202,6 @@ def run_flows(
         with suppress(OutOfTime):
             flows.run(min(rounds, most - flows.rounds), stop)
         raised = flows.bound - before
-        bound = max(bound, min(math.ceil(flows.bound), makespan))
+        bound = raised_bound(bound, flows.bound, makespan)
     found = (problem.choice(flows.copies),) if flows.rounds and problem.one_block else ()
     return ProofTurn(bound, found), flows.start if flows.rounds else None

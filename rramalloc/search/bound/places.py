@@ -153,12 +153,13 @@ class _Stage:
         self.mean = {int(number[m]): share for m, share in self.mean.items() if kept[m]}
         self.potentials = {pair: own[kept] for pair, own in self.potentials.items()}
 
+    def used(self, values: Floats) -> dict[int, float]:
+        """Return the shares of the candidates that a solution uses; it may be older than some of them."""
+        return {m: float(values[c]) for m, c in self.share.items() if c < len(values) and values[c] > _IN_USE}
+
     def mix(self, values: Floats, lowest: int) -> None:
         """Mix the shares of a solution with the mean of those before; lowest: candidate without any."""
-        newest = {
-            m: float(values[c]) for m, c in self.share.items() if c < len(values) and values[c] > _IN_USE
-        }
-        newest = newest or {lowest: 1.0}
+        newest = self.used(values) or {lowest: 1.0}
         part = _SMOOTHING if self.mean else 1.0
         every = sorted(newest | self.mean)
         mixed = {m: part * newest.get(m, 0.0) + (1.0 - part) * self.mean.get(m, 0.0) for m in every}
@@ -167,8 +168,7 @@ class _Stage:
 
     def by_use(self, values: Floats) -> tuple[Ints, Floats, int]:
         """Return the candidates, those in use first, the shares of these and how many they are."""
-        used = {m: float(values[c]) for m, c in self.share.items() if c < len(values) and values[c] > _IN_USE}
-        used = used or dict(self.mean)
+        used = self.used(values) or self.mean
         numbers = np.array(list(used), dtype=np.int64)
         others = np.delete(np.arange(len(self.entry)), numbers)
         shares = np.array(list(used.values()))
@@ -371,8 +371,8 @@ class Places:
         begun_s = stop.spent_s
         pivots = solver.solve(min(_MOST_PIVOTS, int(left_s / pivot_s)), stop)
         stop.charge(cost.PLACE_ROW * len(self._rows) + pivot_s * pivots)
-        priced = self.price(stop)
-        legs, flow = self._flows()
+        legs, flow = _legs(self._rows), np.maximum(solver.multipliers[solver.first_row :], 0.0)
+        priced = self._price(legs, flow, stop)
         used = legs.early[(flow > _IN_USE) & (legs.early >= 0)]
         hops = [self._rows[r] for r in np.flatnonzero((flow > _IN_USE) & (legs.batches > 0)).tolist()]
         added = self._add_priced(priced)
@@ -417,17 +417,13 @@ class Places:
         """Seek pair rows, too, from the next round on."""
         self.has_pairs, self._history = True, self._history[-1:]
 
-    def _flows(self) -> tuple[_Leg, Floats]:
-        """Return the legs of all rows and the multipliers, at least 0."""
-        return _legs(self._rows), np.maximum(self._solver.multipliers[self._solver.first_row :], 0.0)
-
-    def price(self, stop: Work) -> list[Floats]:
+    def _price(self, legs: _Leg, flow: Floats, stop: Work) -> list[Floats]:
         """Bound by the multipliers of the last solution; return the price of every candidate above the least.
 
-        For given multipliers every stage chooses alone, so they prove a bound whatever their quality.
+        legs: all rows; flow: their multipliers, at least 0. For given multipliers every stage chooses alone,
+        so they prove a bound whatever their quality.
         """
-        solver, (legs, flow) = self._solver, self._flows()
-        target = self.target / self._unit
+        solver, target = self._solver, self.target / self._unit
         prices = np.maximum(-solver.multipliers[len(self._stages) : solver.first_row], 0.0)
         terms = float(flow @ legs.lag)
         value = terms - LIMIT * float(prices.sum())

@@ -17,7 +17,7 @@ from rramalloc.search.bound.flows import run_flows
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.bound.places import Places
-from rramalloc.search.bound.turns import LowerSide, ProofTurn
+from rramalloc.search.bound.turns import LowerSide, ProofTurn, raised_bound
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
@@ -99,7 +99,7 @@ class PlacesProver:
         known = max(float(bound), program.bound)
         with suppress(OutOfTime):
             bound = self._raise(program, bound, makespan, seconds, left_s, stop)
-        bound = max(bound, min(math.ceil(program.bound), makespan))  # also where a limit of time ended it
+        bound = raised_bound(bound, program.bound, makespan)  # also where a limit of time ended it
         took_s = stop.spent_s - begun_s
         self._program_s += took_s
         pace = max(program.bound - known, 0.0) / max(took_s, _LEAST_TURN_S)
@@ -144,7 +144,7 @@ class PlacesProver:
         begun_s, more = stop.spent_s, True
         while bound < makespan and more and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
             more = program.round(makespan - 1, left_s - spent, stop)
-            bound = max(bound, min(math.ceil(program.bound), makespan))
+            bound = raised_bound(bound, program.bound, makespan)
             if program.has_pairs or (more and program.pays(bound, left_s - stop.spent_s + begun_s)):
                 continue
             if not program.fix():

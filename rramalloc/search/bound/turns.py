@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +16,11 @@ class ProofTurn:
 
     bound: int
     found: tuple[Choice, ...]
+
+
+def raised_bound(bound: int, proven: float, makespan: int) -> int:
+    """Return a bound raised to a proven one, rounded up: at most to the makespan of what was found."""
+    return max(bound, min(math.ceil(proven), makespan))
 
 
 class LowerSide(Protocol):

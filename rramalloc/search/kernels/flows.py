@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from rramalloc.compiled import compiled, compiled_inline, compiled_part
+from rramalloc.compiled import compiled, compiled_part
 from rramalloc.search.kernels.places import block_of
 
 _NEVER = -1e300
@@ -49,14 +49,6 @@ class Lengths(NamedTuple):
     period: Any
 
 
-@compiled_inline
-def _block(candidates: Any, m: int, y: int, x: int) -> int:
-    """Return the block that holds a pixel: of blocks of one pixel without the divisions."""
-    if candidates.tall[m] == 1 and candidates.wide[m] == 1:
-        return y * candidates.columns[m] + x
-    return block_of(candidates, m, y, x)
-
-
 @compiled
 def lengths_of(places: Any, candidates: Any, begin: Any, share: Any, lengths: Any) -> None:
     """Add the lengths that the shares of all candidates give."""
@@ -68,7 +60,7 @@ def lengths_of(places: Any, candidates: Any, begin: Any, share: Any, lengths: An
             lengths.period[i] += weight
             middle = (candidates.low[m] + candidates.high[m]) // 2
             for q in range(places.first[i], places.first[i + 1]):
-                block = _block(candidates, m, places.row[q], places.column[q])
+                block = block_of(candidates, m, places.row[q], places.column[q])
                 lengths.before[q] += weight * (block // middle)
 
 
@@ -149,7 +141,7 @@ def price_flow(places: Any, candidates: Any, begin: Any, flow: Any, priced: Any)
                 leaving, entering = flow.leaving[q], flow.entering[q]
                 if leaving == 0.0 and entering == 0.0:
                     continue
-                block = _block(candidates, m, places.row[q], places.column[q])
+                block = block_of(candidates, m, places.row[q], places.column[q])
                 if low == high:
                     walked += (leaving - entering) * (block // low)
                 else:
@@ -159,18 +151,16 @@ def price_flow(places: Any, candidates: Any, begin: Any, flow: Any, priced: Any)
 
 
 @compiled_part
-def _share(
-    begin: Any, priced: Any, taken: Any, scale: float, price: float, share: Any
-) -> tuple[float, float]:
+def _share(begin: Any, priced: Any, taken: Any, price: float, share: Any) -> tuple[float, float]:
     """Write shares by the exponentials of negative prices; return what they take, and its fall with price."""
     total, falls = 0.0, 0.0
     for i in range(len(begin) - 1):
         least = math.inf
         for m in range(begin[i], begin[i + 1]):
-            least = min(least, scale * priced[m] + price * taken[m])
+            least = min(least, priced[m] + price * taken[m])
         weights, first, second = 0.0, 0.0, 0.0
         for m in range(begin[i], begin[i + 1]):
-            above = scale * priced[m] + price * taken[m] - least
+            above = priced[m] + price * taken[m] - least
             share[m] = math.exp(-above) if above < _FARTHEST else 0.0
             weights += share[m]
             first += share[m] * taken[m]
@@ -183,13 +173,11 @@ def _share(
 
 
 @compiled
-def shares_of(
-    begin: Any, priced: Any, taken: Any, limit: float, scale: float, price: float, share: Any
-) -> float:
+def shares_of(begin: Any, priced: Any, taken: Any, limit: float, price: float, share: Any) -> float:
     """Write shares that answer prices and about keep the limit; return its price, sought from `price` on."""
     low, high = 0.0, math.inf
     for _ in range(_NEWTON_STEPS):
-        total, falls = _share(begin, priced, taken, scale, price, share)
+        total, falls = _share(begin, priced, taken, price, share)
         if abs(total - limit) <= _NEAR_LIMIT * limit or (price == 0.0 and total <= limit):
             break
         if total > limit:

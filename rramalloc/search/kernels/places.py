@@ -56,6 +56,8 @@ class LongestPaths(NamedTuple):
 @compiled_part
 def block_of(candidates: Any, m: int, y: int, x: int) -> int:
     """Return the number of the block of a candidate that holds a pixel."""
+    if candidates.tall[m] == 1 and candidates.wide[m] == 1:  # without the divisions
+        return y * candidates.columns[m] + x
     row = (y + candidates.top[m]) // candidates.tall[m]
     return row * candidates.columns[m] + (x + candidates.left[m]) // candidates.wide[m]
 
@@ -179,6 +181,18 @@ def pair_waits(
             waits[m, k] = others.period[k] * max(batch - since, 0)
 
 
+@compiled_part
+def _soft_least(waits: Any, potential: Any, weight: Any, sharpness: float) -> float:
+    """Return the smoothed least of what waits leave above potentials, of candidates with a weight."""
+    least = np.inf
+    for m in range(len(weight)):
+        least = min(least, waits[m] - potential[m])
+    total = 0.0
+    for m in range(len(weight)):
+        total += weight[m] * math.exp(-sharpness * (waits[m] - potential[m] - least))
+    return least - math.log(total) / sharpness
+
+
 @compiled
 def potentials(
     waits: Any, own_weight: Any, other_weight: Any, sharpness: float, own: Any, others: Any
@@ -192,21 +206,9 @@ def potentials(
     own[:], others[:] = 0.0, 0.0
     for _ in range(_SINKHORN_ROUNDS):
         for k in range(fed):
-            least = np.inf
-            for m in range(used):
-                least = min(least, waits[m, k] - own[m])
-            total = 0.0
-            for m in range(used):
-                total += own_weight[m] * math.exp(-sharpness * (waits[m, k] - own[m] - least))
-            others[k] = least - math.log(total) / sharpness
+            others[k] = _soft_least(waits[:, k], own, own_weight, sharpness)
         for m in range(used):
-            least = np.inf
-            for k in range(fed):
-                least = min(least, waits[m, k] - others[k])
-            total = 0.0
-            for k in range(fed):
-                total += other_weight[k] * math.exp(-sharpness * (waits[m, k] - others[k] - least))
-            own[m] = least - math.log(total) / sharpness
+            own[m] = _soft_least(waits[m], others, other_weight, sharpness)
     # Whatever they were, each is now taken as large as all pairs allow.
     for k in range(len(others)):
         others[k] = np.inf
