@@ -36,7 +36,7 @@ COPIES = (
 )
 CLOCKS = (
     *(("resnet18", 128, 16.0), ("squeezenet", 128, 16.0), ("inception_v1", 128, 16.0)),
-    ("resnet50", 128, 16.0),
+    *(("resnet50", 128, 16.0), ("inception_v1", 128, 2.0), ("resnet152", 128, 1.2)),
 )
 MODES = (
     *(("mobilenet_v2", 512, 2.0), ("resnet18", 128, 4.0), ("inception_v1", 256, 4.0)),

@@ -77,7 +77,7 @@ def test_the_program_begins_with_what_flows_use() -> None:
             program = Places(case.problem, menu, case.best, start=flows.start)
             for own, rows in zip(program._stages, flows.start.rows, strict=True):
                 assert set(rows.tolist()) <= {y for y, _ in own.place}
-            program.round(case.best, 10.0, Work())
+            program.round(10.0, Work())
             assert program.bound <= case.best
 
 

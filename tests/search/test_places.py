@@ -16,7 +16,10 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.network.network import Network
 from rramalloc.search.bound import places
+from rramalloc.search.bound.box_prover import BoxProver
+from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.bound.places import Places
+from rramalloc.search.bound.provers import has_boxes
 from rramalloc.search.kernels.places import pair_waits
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Problem
@@ -109,7 +112,7 @@ def test_rows_hold_for_exact_times_and_the_bound_for_the_optimum(kind: str, rang
             program = Places(case.problem, Menu.of(case.problem), longest)
         some = [random.randrange(len(case.ways)) for _ in range(4)]
         for _ in range(_ROUNDS):
-            more = program.round(longest, 10.0, Work())
+            more = program.round(10.0, Work())
             assert program.bound <= case.best
             for number in some:
                 check_rows(program, *case.ways[number])
@@ -120,15 +123,54 @@ def test_rows_hold_for_exact_times_and_the_bound_for_the_optimum(kind: str, rang
 
 def check_fixing(program: Places, case: Drawn) -> None:
     """No candidate of an allocation within the target is left out, and the bound still holds."""
-    best = [way for makespan, way in zip(case.makespans, case.ways, strict=True) if makespan == case.best]
+    program.aim(case.best)
     for _ in range(3):
-        program.round(case.best, 10.0, Work())
+        program.round(10.0, Work())
         assert program.fix()
-        for way in best[:6]:
-            check_rows(program, *way)
+        check_left(program, case)
         assert program.bound <= case.best
+
+
+def check_left(program: Places, case: Drawn) -> None:
+    """Rows and candidates hold of the first allocations that meet the target."""
     least, most = program.box
-    assert all(((copies >= least) & (copies <= most)).all() for _, copies in best)
+    meeting = [
+        way for makespan, way in zip(case.makespans, case.ways, strict=True) if makespan <= program.target
+    ]
+    for modes, copies in meeting[:6]:
+        check_rows(program, modes, copies)
+        assert ((copies >= least) & (copies <= most)).all()
+        for own, stage, mode in zip(program._stages, program.menu.stages, modes, strict=True):
+            assert mode in {stage.mode(entry) for entry in own.entry[own.is_left].tolist()}
+
+
+@KINDS
+def test_targets_up_and_down_with_branch_and_bound(kind: str) -> None:
+    """Whatever target it is aimed at, nothing that meets it is left out, and only those below are refuted."""
+    random = Random(f"targets {kind}")
+    refuted = 0
+    for case in cases(random, kind, 12):
+        menu, longest = Menu.of(case.problem), max(case.makespans)
+        program = Places(case.problem, menu, longest)
+        branching = BoxProver(case.problem) if has_boxes(case.problem) else ModeProver(case.problem, menu)
+        shortest = 1
+        for _ in range(8):
+            targets = case.best // 2, case.best - 1, random.choice(case.makespans), longest
+            program.aim(random.choice([target for target in targets if target >= shortest]))
+            is_left = True
+            for _ in range(3):
+                program.round(10.0, Work())
+                is_left = is_left and program.fix() and branching.exchange(program, Work())
+                if not is_left or program.bound > program.target:
+                    break
+                check_left(program, case)
+            if not is_left or program.bound > program.target:
+                refuted, shortest = refuted + 1, program.target + 1
+                assert program.target < case.best
+                continue
+            within = [makespan for makespan in case.makespans if makespan <= program.target]
+            assert program.bound <= min(within, default=program.target)
+    assert refuted > 5
 
 
 @settings(max_examples=40)
@@ -149,7 +191,7 @@ def test_the_bound_holds_for_any_multipliers(random: Random) -> None:
         patched.setattr(places, "_Solver", Distorted)
         program = Places(case.problem, Menu.of(case.problem), case.best)
     for _ in range(_ROUNDS):
-        program.round(case.best, 10.0, Work())
+        program.round(10.0, Work())
         assert program.bound <= case.best
         assert program.fix()
 
@@ -169,7 +211,7 @@ def by_hand(budget: int) -> Problem:
 def test_two_layers_by_hand() -> None:
     """The program proves the three steps of two copies each."""
     program = Places(by_hand(4), Menu.of(by_hand(4)), 10)
-    while program.round(10, 10.0, Work()):
+    while program.round(10.0, Work()):
         pass
     assert 2.999 < program.bound <= 3
 

@@ -27,14 +27,15 @@ _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes ar
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
 """Parts of the makespan below which two targets are one where times are ticks."""
-_BEFORE_DIAGRAMS_S = 0.25  # seconds that the other proofs are alone before
+_BEFORE_DIAGRAMS_S = 0.1  # seconds that branch and bound is alone before
 
 
 @dataclass(eq=False)
 class BoxProver:
     """The `LowerSide` of one problem.
 
-    _boxes: what holds every allocation that meets a target, of targets for which that is known.
+    _boxes: what holds every allocation that meets a target, of targets for which that is known; _near: the
+    price of arrays that propagated the last of them best.
     """
 
     problem: Problem
@@ -49,6 +50,7 @@ class BoxProver:
     _open: tuple[int, OpenBoxes] | None = None
     """The target that stayed undecided last, and its open boxes."""
     _boxes: dict[int, Box] = field(default_factory=dict)
+    _near: int = -1
 
     def __post_init__(self) -> None:
         self.bounder = bounder_of(self.problem)
@@ -73,10 +75,17 @@ class BoxProver:
         """Whether a target has resisted branch and bound."""
         return self._resisted
 
-    def restrict(self, target: int, program: Places) -> None:
-        """Take over the box that the program over places leaves of a target."""
-        low, high = self._box(target)
-        self._boxes[target] = np.maximum(low, program.box[0]), np.minimum(high, program.box[1])
+    def exchange(self, program: Places, stop: Work) -> bool:
+        """Propagate what this side and the program know of its target; False if nothing meets it."""
+        target, (low, high) = program.target, self._box(program.target)
+        box = np.maximum(low, program.box[0]), np.minimum(high, program.box[1])
+        near = self._near if target in self._boxes else -1
+        stop.charge(self.bounder.node_seconds if near >= 0 else self.bounder.sweep_seconds)
+        left = self.bounder.propagated(target, box, near)
+        if left is None:
+            return False
+        self._boxes[target], self._near = left.box, left.price
+        return program.keep_box(left.box)
 
     def _box(self, target: int) -> Box:
         """Return the tightest box known to hold every allocation that meets the target."""

@@ -80,9 +80,11 @@ class ModeProver:
         """Seconds that the first target takes at least, counted."""
         return self._bounder.label_all_s
 
-    def restrict(self, target: int, program: Places) -> None:
-        """Take over the modes that the program over places leaves of a target."""
-        self._rows[target] = program.entries
+    def exchange(self, program: Places, stop: Work) -> bool:
+        """Leave both sides the modes that neither refutes of the program's target; False if none are left."""
+        pairs = zip(self._known(program.target), program.entries, strict=True)
+        self._rows[program.target] = tuple(np.intersect1d(own, left) for own, left in pairs)
+        return program.keep_entries(self._rows[program.target])
 
     def root(self, known: int, makespan: int, stop: Work) -> tuple[int, tuple[Choice, ...]]:
         """Return the bound and no allocation: this side knows no other."""

@@ -5,6 +5,7 @@ its places, the finish of the batch that holds them. Rows along the network rela
 places; the limits are rows too. Places and rows join where the longest path over all pixels, under the shares
 of the last solution, is longer than the program knows; candidates join where the multipliers price them
 below those that it has. So the program is small, and its bound one of all candidates and of all paths.
+Aimed at a target, it speaks only of allocations that meet it, with the candidates that these may use.
 
 Source: docs/sources/bound.md; a linear program solved by HiGHS, with rows and columns generated.
 """
@@ -56,8 +57,7 @@ _VIOLATION = 1e-3  # by which a longest path must exceed a place's finish, in un
 _MOST_PAIRS = 2**16  # pairs of candidates of two stages up to which their pair rows are sought
 _SHARPNESS = 40.0  # of the smoothed transport problem, for the longest of its waits
 _IN_USE = 1e-7  # share from which on a candidate is in use: the tolerance of the solver
-_SEVERAL_ROUNDS = 4  # rounds that must together pay; with pair rows half as many
-_WORTHWHILE = 0.02  # of the gap, by which these rounds must raise the bound
+_WORTHWHILE = 0.02  # of the gap up to the target, that rounds must close
 
 _END = 0  # column of the makespan
 _NONE = -1
@@ -111,7 +111,8 @@ class _Stage:
 
     entry: entry of the StageModes of every candidate; taken: of every limit; place: number of each pixel;
     finish: column of each place; earliest, latest: batch of each place and candidate; share: column of each
-    candidate in the program; mean: of its shares in the solutions so far; potentials: of pair rows.
+    candidate in the program; mean: of its shares in the solutions so far; potentials: of pair rows; is_left:
+    whether each candidate may be in an allocation that meets the target.
     """
 
     entry: Ints
@@ -124,11 +125,13 @@ class _Stage:
     share: dict[int, int] = field(default_factory=dict)
     mean: dict[int, float] = field(default_factory=dict)
     potentials: dict[int, Floats] = field(default_factory=dict)
+    is_left: Bools = field(init=False)
 
     def __post_init__(self) -> None:
         self.earliest = np.empty((_FIRST_ROWS[0][0] + 1, len(self.entry)), dtype=np.int32)
         exact = np.array_equal(self.candidates.low, self.candidates.high)
         self.latest = self.earliest if exact else self.earliest.copy()
+        self.is_left = np.ones(len(self.entry), dtype=np.bool_)
 
     def new_place(self, pixel: tuple[int, int], column: int) -> int:
         """Add a place and return its number."""
@@ -140,18 +143,6 @@ class _Stage:
             self.latest = self.earliest if exact else np.concatenate((self.latest, more))
         batches_of_pixel(self.candidates, *pixel, self.earliest[number], self.latest[number])
         return number
-
-    def take(self, kept: Bools) -> None:
-        """Leave out candidates that are not kept."""
-        self.entry, self.candidates = self.entry[kept], self.candidates.take(kept)
-        self.taken = self.taken[:, kept]
-        exact = self.latest is self.earliest
-        self.earliest = np.ascontiguousarray(self.earliest[:, kept])
-        self.latest = self.earliest if exact else np.ascontiguousarray(self.latest[:, kept])
-        number = np.cumsum(kept) - 1
-        self.share = {int(number[m]): column for m, column in self.share.items() if kept[m]}
-        self.mean = {int(number[m]): share for m, share in self.mean.items() if kept[m]}
-        self.potentials = {pair: own[kept] for pair, own in self.potentials.items()}
 
     def used(self, values: Floats) -> dict[int, float]:
         """Return the shares of the candidates that a solution uses; it may be older than some of them."""
@@ -199,11 +190,11 @@ class Start(NamedTuple):
 
 @dataclass(eq=False)
 class Places:
-    """The program of one problem, with what is left of its candidates for a target.
+    """The program of one problem, aimed at a target.
 
     rows: of a stage at whose ends it has a place at first; bound: every allocation whose makespan is at most
-    the last target takes at least so many ticks; value: the bound of the last solution alone, in units of
-    `_unit` ticks.
+    the target takes at least so many ticks; value: the bound of the last solution alone, in units of `_unit`
+    ticks.
     """
 
     problem: Problem
@@ -229,8 +220,7 @@ class Places:
         self._paths = LongestPaths(
             np.empty(self._begin[-1]), *(np.empty((2, self._begin[-1]), dtype=np.int64))
         )
-        self._history: list[tuple[float, float]] = []
-        self._spent_s = 0.0
+        self._history: list[float] = []
         self._priced: list[Floats] = []
         self._solver = _Solver(len(stages), len(limits))
         self._rows: list[_Row] = []
@@ -361,14 +351,12 @@ class Places:
                 return cls(problem, menu, target, rows, start)
         return None
 
-    def round(self, target: int, left_s: float, stop: Work) -> bool:
+    def round(self, left_s: float, stop: Work) -> bool:
         """Solve, bound, and add what is missing; return False if nothing is. Raises OutOfTime.
 
-        target: only allocations that take no longer matter; it never rises. left_s: of work, at most.
+        left_s: of work, at most.
         """
         solver, pivot_s = self._solver, _pivot_s(self._solver.first_row + len(self._rows))
-        self.target = target
-        begun_s = stop.spent_s
         pivots = solver.solve(min(_MOST_PIVOTS, int(left_s / pivot_s)), stop)
         stop.charge(cost.PLACE_ROW * len(self._rows) + pivot_s * pivots)
         legs, flow = _legs(self._rows), np.maximum(solver.multipliers[solver.first_row :], 0.0)
@@ -383,8 +371,7 @@ class Places:
         added += self._separate(set(used.tolist()), stop)
         if self.has_pairs:
             added += self._separate_pairs(hops, stop)
-        self._spent_s += stop.spent_s - begun_s
-        self._history.append((self._spent_s, self.bound))
+        self._history.append(self.bound)
         return added > 0
 
     @property
@@ -395,27 +382,15 @@ class Places:
         )
         return np.array([max(1, math.floor(mean + 1e-9)) for mean in means], dtype=np.int64)
 
-    def pays(self, known: float, left_s: float) -> bool:
-        """Return True if the last rounds closed some of the gap, and more of them may rise above `known`.
-
-        left_s: of work.
-        """
-        rounds = _SEVERAL_ROUNDS // 2 if self.has_pairs else _SEVERAL_ROUNDS
+    def rises(self, rounds: int) -> bool:
+        """Return True if so many rounds at this target closed some of the gap up to it."""
         if len(self._history) <= rounds:
             return True
-        before_s, before = self._history[-1 - rounds]
-        raised = self.bound - before
-        newest = self.bound - self._history[-1 - rounds // 2][1]
-        expected = raised * left_s / max(self._spent_s - before_s, 1e-9)
-        # Rounds raise the bound less and less: at best as a geometric series.
-        if newest < raised / 2:
-            expected = min(expected, newest**2 / (raised - 2 * newest))
-        closes = raised >= _WORTHWHILE * (self.target + 1 - self.bound)
-        return closes and self.bound + expected > known
+        return self.bound - self._history[-1 - rounds] >= _WORTHWHILE * (self.target + 1 - self.bound)
 
     def begin_pairs(self) -> None:
         """Seek pair rows, too, from the next round on."""
-        self.has_pairs, self._history = True, self._history[-1:]
+        self.has_pairs, self._history = True, []
 
     def _price(self, legs: _Leg, flow: Floats, stop: Work) -> list[Floats]:
         """Bound by the multipliers of the last solution; return the price of every candidate above the least.
@@ -451,6 +426,7 @@ class Places:
             for row in pairs[(legs.stage[pairs] == i) | (legs.producer[pairs] == i)].tolist():
                 each += flow[row] * own.potentials[int(legs.pair[row])]
                 terms += float(flow[row] * np.abs(own.potentials[int(legs.pair[row])]).max())
+            each[~own.is_left] = np.inf
             least = float(each.min())
             value += least
             terms += abs(least)
@@ -580,34 +556,56 @@ class Places:
         ordered[0][one], ordered[1][two] = first, second
         return ordered, taken
 
+    def aim(self, target: int) -> None:
+        """Speak of another target, with all rows so far; for a longer one all candidates are back.
+
+        After a target that is refuted only longer ones make sense.
+        """
+        if target > self.target:
+            # Allocations between the two targets take longer than the shorter one.
+            self.bound = min(self.bound, self.target + 1.0)
+            for own in self._stages:
+                gone = [column for m, column in own.share.items() if not own.is_left[m]]
+                self._solver.limit_shares(gone, math.inf)
+                own.is_left[:] = True
+        self.target, self._history = target, []
+
     def fix(self) -> bool:
         """Leave out candidates that no allocation within the target uses; return False if a stage has none.
 
         The price of a candidate above the least of its stage lifts the bound.
         """
         spare = self.target / self._unit - self.value
-        if not math.isfinite(spare):
-            return True
-        for i, own in enumerate(self._stages):
-            kept = self._priced[i] <= spare
-            if not kept.any():
-                return False
-            self._priced[i] = self._priced[i][kept]
-            if not kept.all():
-                self._solver.exclude([column for m, column in own.share.items() if not kept[m]])
-                own.take(kept)
-        return True
+        return not math.isfinite(spare) or self._keep([each <= spare for each in self._priced])
+
+    def keep_box(self, box: tuple[Copies, Copies]) -> bool:
+        """Leave out candidates outside a box of copies; return False if a stage has none left."""
+        each = (own.candidates for own in self._stages)
+        sides = zip(each, *box, strict=True)
+        return self._keep([(own.low <= most) & (own.high >= least) for own, least, most in sides])
+
+    def keep_entries(self, entries: Sequence[Ints]) -> bool:
+        """Leave out candidates of other entries of the StageModes; return False if a stage has none left."""
+        pairs = zip(self._stages, entries, strict=True)
+        return self._keep([np.isin(own.entry, kept) for own, kept in pairs])
+
+    def _keep(self, kept: Sequence[Bools]) -> bool:
+        for own, each in zip(self._stages, kept, strict=True):
+            gone = own.is_left & ~each
+            self._solver.limit_shares([column for m, column in own.share.items() if gone[m]], 0.0)
+            own.is_left &= each
+        return all(own.is_left.any() for own in self._stages)
 
     @property
     def entries(self) -> tuple[Ints, ...]:
         """Entries of the StageModes of every stage of which a candidate is left."""
-        return tuple(np.unique(own.entry) for own in self._stages)
+        return tuple(np.unique(own.entry[own.is_left]) for own in self._stages)
 
     @property
     def box(self) -> tuple[Ints, Ints]:
         """Fewest and most copies of the candidates left of every stage."""
-        low = [own.candidates.low.min() for own in self._stages]
-        high = [own.candidates.high.max() for own in self._stages]
+        low = [own.candidates.low[own.is_left].min() for own in self._stages]
+        high = [own.candidates.high[own.is_left].max() for own in self._stages]
         return np.array(low, dtype=np.int64), np.array(high, dtype=np.int64)
 
 
@@ -704,10 +702,10 @@ class _Solver:
         self._highs.deleteRows(len(numbers), (numbers + self.first_row).astype(np.int32))
         self.multipliers = np.delete(self.multipliers, numbers + self.first_row)
 
-    def exclude(self, columns: Sequence[int]) -> None:
-        """Fix shares to 0."""
+    def limit_shares(self, columns: Sequence[int], most: float) -> None:
+        """Limit shares to `most`."""
         for column in columns:
-            self._highs.changeColBounds(column, 0.0, 0.0)
+            self._highs.changeColBounds(column, 0.0, most)
 
     def solve(self, most: int, stop: Work) -> int:
         """Solve from the last basis with at most `most` pivots; return their number and some for the call.

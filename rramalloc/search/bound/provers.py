@@ -1,4 +1,7 @@
-"""Who proves bounds for a problem: the program over places, then boxes of copies, or labels of modes.
+"""Who proves bounds for a problem: the program over places, in turns with boxes of copies or labels of modes.
+
+The program is aimed at targets below the incumbent: of allocations that meet a shorter one it leaves fewer
+candidates, so that its bound is higher, until it refutes the target or stands still.
 
 Boxes are not replaced by labels: on copies alone labels leave gaps of 5-6 % where boxes and diagrams leave
 2-4 %.
@@ -24,7 +27,9 @@ from rramalloc.search.work import OutOfTime, Work
 
 _SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
 _SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
-_SHARE_BEHIND = 0.25  # of the program's work that branch and bound gets while the program is behind
+_SHARE_OF_BRANCHING = 0.25  # of the program's work, that branch and bound gets at least
+_FIRST_PART = 0.5  # of the gap between bound and incumbent: the first target of the program below these
+_LOWER = 0.25  # of the way from the bound to a target that resists: the next one
 _LEAST_LEFT_S = 0.5
 """Counted work that is left where the program begins beside boxes: with less, these alone prove more."""
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
@@ -43,18 +48,18 @@ class _Branching(LowerSide, Protocol):
         """True if quick proofs of its own have failed, or it has none."""
         ...
 
-    def restrict(self, target: int, program: Places) -> None:
-        """Take over what is left of the candidates for a target."""
+    def exchange(self, program: Places, stop: Work) -> bool:
+        """Leave both sides what neither refutes of the program's target; False if nothing is left."""
         ...
 
 
 @dataclass(eq=False)
 class PlacesProver:
-    """The program over places as long as it pays, then in turns with branch and bound on what it leaves.
+    """The program over places, in turns with branch and bound on what it leaves.
 
-    _program_pace, _branching_pace: ticks a counted second by which the last turn of each raised the bound; of
-    the program infinite as long as it pays; _is_behind: whether its bound is below the one that is known;
-    _program_s, _branching_s: work of each, _turn_s: of the last turn of branch and bound.
+    _program_pace, _branching_pace: ticks a counted second by which the last turn of each raised the bound;
+    _program_s, _branching_s: work of each, _turn_s: of the last turn of branch and bound; _part: of the gap,
+    up to the next target of the program.
     """
 
     problem: Problem
@@ -64,10 +69,10 @@ class PlacesProver:
     _has_begun: bool = False
     _program_pace: float = math.inf
     _branching_pace: float = 0.0
-    _is_behind: bool = False
     _program_s: float = 0.0
     _branching_s: float = 0.0
     _turn_s: float = 0.0
+    _part: float = _FIRST_PART
 
     @property
     def nodes(self) -> int:
@@ -96,20 +101,15 @@ class PlacesProver:
                 self._branching_s += self._turn_s
                 self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S)
             return turn
-        known = max(float(bound), program.bound)
+        known, aimed, value = bound, program.target, program.bound
         with suppress(OutOfTime):
             bound = self._raise(program, bound, makespan, seconds, left_s, stop)
-        bound = raised_bound(bound, program.bound, makespan)  # also where a limit of time ended it
+        # Also where a limit of time ended it.
+        bound = raised_bound(bound, program.bound, min(makespan, program.target + 1))
         took_s = stop.spent_s - begun_s
         self._program_s += took_s
-        pace = max(program.bound - known, 0.0) / max(took_s, _LEAST_TURN_S)
-        if math.isfinite(self._program_pace):
-            self._program_pace = pace
-            if pace == 0.0:
-                self._program = None  # it stands still: branch and bound alone goes on
-        elif program.has_pairs and not program.pays(bound, left_s - took_s):
-            self._program_pace, self._branching_pace = pace, math.inf
-        self._is_behind = program.bound <= bound - 1
+        raised = max(bound - known, program.bound - value if program.target == aimed else 0.0)
+        self._program_pace = raised / max(took_s, _LEAST_TURN_S)
         found = (self.problem.choice(program.copies),) if self.problem.one_block else ()
         return ProofTurn(bound, found)
 
@@ -129,38 +129,46 @@ class PlacesProver:
     def _is_branching_due(self) -> bool:
         """Whether the next turn is that of branch and bound.
 
-        While the program pays, only if that is behind and branch and bound has had less than its share; later
-        if the last turn of branch and bound raised the bound faster than that of the program.
+        It is if that has had less than its share, or if its last turn raised the bound faster than that of
+        the program.
         """
-        if math.isinf(self._program_pace):
-            due_s = _SHARE_BEHIND * self._program_s
-            return self._is_behind and self._branching_s + self._turn_s < due_s
-        return self._branching_pace > self._program_pace
+        due_s = _SHARE_OF_BRANCHING * self._program_s
+        is_faster = self._branching_pace > self._program_pace
+        return is_faster or self._branching_s + self._turn_s < due_s
 
     def _raise(
         self, program: Places, bound: int, makespan: int, seconds: float, left_s: float, stop: Work
     ) -> int:
         """Run rounds of the program for about `seconds`; return the bound. Raises OutOfTime."""
-        begun_s, more = stop.spent_s, True
-        while bound < makespan and more and (spent := stop.spent_s - begun_s) < min(seconds, left_s):
-            more = program.round(makespan - 1, left_s - spent, stop)
-            bound = raised_bound(bound, program.bound, makespan)
-            if program.has_pairs or (more and program.pays(bound, left_s - stop.spent_s + begun_s)):
-                continue
-            if not program.fix():
-                return makespan
-            # Further behind than what is left to be proven: pair rows do not make up for that.
-            more = bound - program.bound <= makespan - bound
-            if not more:
-                break
-            program.begin_pairs()
-        if bound < makespan and program.has_pairs:
-            if not program.fix():
-                return makespan
-            self.branching.restrict(makespan - 1, program)
-        if not more:
-            self._program = None
+        begun_s = stop.spent_s
+        if program.target >= makespan:
+            program.aim(makespan - 1)
+        while bound < makespan and (spent_s := stop.spent_s - begun_s) < min(seconds, left_s):
+            more = program.round(left_s - spent_s, stop)
+            target, is_aimed = program.target, program.target < makespan - 1
+            bound = raised_bound(bound, program.bound, target + 1)
+            is_refuted = bound > target or not program.fix()
+            if not is_refuted and (is_aimed or program.has_pairs):
+                is_refuted = not self.branching.exchange(program, stop)
+            if is_refuted:
+                bound, self._part = target + 1, min(_FIRST_PART, 2 * self._part)
+                program.aim(self._target(bound, makespan))
+            elif not more or not program.rises(1 if is_aimed else 2):
+                if target > bound:
+                    self._part *= _LOWER if is_aimed else 1.0
+                    program.aim(min(self._target(bound, makespan), target - 1))
+                elif program.has_pairs or program.bound < bound - 1:
+                    self._program = None  # it stands still: branch and bound alone goes on
+                    break
+                else:
+                    self._part = _FIRST_PART
+                    program.aim(makespan - 1)
+                    program.begin_pairs()
         return bound
+
+    def _target(self, bound: int, makespan: int) -> int:
+        """Return the next target of the program, by the part of the gap."""
+        return bound + int(self._part * (makespan - 1 - bound))
 
 
 def prover_of(problem: Problem, menu: Menu) -> LowerSide:
