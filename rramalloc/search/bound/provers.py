@@ -27,7 +27,7 @@ from rramalloc.search.work import OutOfTime, Work
 
 _SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
 _SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
-_SHARE_OF_BRANCHING = 0.25  # of the program's work, that branch and bound gets at least
+_LEAST_SHARE = 0.25  # of the work of the other one, that program and branch and bound get at least
 _FIRST_PART = 0.5  # of the gap between bound and incumbent: the first target of the program below these
 _LOWER = 0.25  # of the way from the bound to a target that resists: the next one
 _LEAST_LEFT_S = 0.5
@@ -108,7 +108,7 @@ class PlacesProver:
         bound = raised_bound(bound, program.bound, min(makespan, program.target + 1))
         took_s = stop.spent_s - begun_s
         self._program_s += took_s
-        raised = max(bound - known, program.bound - value if program.target == aimed else 0.0)
+        raised = max(bound - known, program.bound - value if program.target <= aimed else 0.0)
         self._program_pace = raised / max(took_s, _LEAST_TURN_S)
         found = (self.problem.choice(program.copies),) if self.problem.one_block else ()
         return ProofTurn(bound, found)
@@ -129,12 +129,12 @@ class PlacesProver:
     def _is_branching_due(self) -> bool:
         """Whether the next turn is that of branch and bound.
 
-        It is if that has had less than its share, or if its last turn raised the bound faster than that of
-        the program.
+        Each side has its share; beyond that it is the turn of the one whose last turn raised the bound faster.
         """
-        due_s = _SHARE_OF_BRANCHING * self._program_s
+        if self._branching_s + self._turn_s < _LEAST_SHARE * self._program_s:
+            return True
         is_faster = self._branching_pace > self._program_pace
-        return is_faster or self._branching_s + self._turn_s < due_s
+        return is_faster and self._program_s >= _LEAST_SHARE * self._branching_s
 
     def _raise(
         self, program: Places, bound: int, makespan: int, seconds: float, left_s: float, stop: Work
