@@ -5,10 +5,14 @@ One class per objective; `optimize`, `compare`, `pareto`, sweeps and the report 
 
 from __future__ import annotations
 
+import heapq
 import math
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import ClassVar
 
@@ -21,25 +25,27 @@ from rramalloc.rounding import SAME_SUM
 from rramalloc.search import fewest, interval, sequential, stream
 from rramalloc.search.auto import AutoSearch, solve_with_ties
 from rramalloc.search.bound.boxes import bounder_of
+from rramalloc.search.bound.places import BudgetCut, Places
 from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.enumeration import MOST_ALLOCATIONS, MOST_AT_ONCE, every_choice
 from rramalloc.search.fewest import NO_TARGET, Target
-from rramalloc.search.menu import Menu, limited_to
+from rramalloc.search.menu import Menu, all_modes, limited_to, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
     FIRST_WORK_OF_LIMIT,
     FasterThan,
     Incumbent,
     LimitSearch,
+    Piece,
     StepBound,
     StepSearch,
     close_ranges,
     step_time_of,
 )
 from rramalloc.search.resources import Cost
-from rramalloc.search.work import SECONDS_PER_WORK, Work
+from rramalloc.search.work import SECONDS_PER_WORK, OutOfTime, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.simulate import ExactTiming
@@ -51,6 +57,14 @@ _ROOT_WORK = 12
 """Units of search for a bound that no search was made for."""
 _DESCENT_SHARE = 0.2
 """Part of the work allowed that one descent may take."""
+_CUT_SHARE = 0.2
+"""Part of the work allowed that cuts may take."""
+_CUT_ROUNDS = 10
+"""Rounds of the program over places that must together raise the floor."""
+_CUT_RISE = 1e-3
+"""Part of the floor by which these rounds must raise it."""
+_MOST_BISECTIONS = 200
+"""Bisections of a range of arrays for its floor by cuts: of thousands some are not told apart."""
 
 
 class Quantity(ABC):
@@ -681,6 +695,9 @@ class RangedByArrays(Objective):
         if not stop.out_of_time:  # else nothing is known of any range
             search, most = LimitSearch(model, incumbent, stop.work), self.problem.budget
             whole = search.searched(self.problem.minimum - 1, most, FIRST_WORK_OF_LIMIT)
+            if arrays := model.add_cuts(whole):
+                search.searched(int(whole.low), arrays, FIRST_WORK_OF_LIMIT)  # where the best one may be
+                whole = replace(whole, bound=model.floor(int(whole.low) + 1, most, whole.time))
             bound = close_ranges([whole], search.parts, incumbent, stop)
         return incumbent.answer(
             "bound over all numbers of arrays, by branch and bound on ranges of them", bound
@@ -689,17 +706,82 @@ class RangedByArrays(Objective):
 
 @dataclass(eq=False)
 class _ByArrays:
-    """The `LimitModel` of an objective over numbers of arrays."""
+    """The `LimitModel` of an objective over numbers of arrays.
+
+    cuts: of the makespan in ticks; target: up to which they hold.
+    """
 
     objective: RangedByArrays
     incumbent: Incumbent
     descent: Descent
     stop: Work
     seed: int
+    cuts: list[BudgetCut] = field(default_factory=list)
+    target: int = 0
 
-    def floor(self, limit: int, time: float) -> float:
+    def floor(self, first: int, last: int, time: float) -> float:
         """Return the floor, as `LimitModel.floor`; times are in ns."""
-        return self.objective.least(limit, time)
+        return self._lowest(first, last, time)[0]
+
+    def add_cuts(self, whole: Piece) -> int:
+        """Add cuts where the floor of all arrays is lowest; return these arrays, 0 if there are no cuts.
+
+        Kelley's method: each round of the program over places is for the arrays at which the cuts so far
+        leave the lowest floor. It ends when that rises no more, at the incumbent, or with its share of work.
+        """
+        menu, stop, floor = self.descent.menu, self.stop, whole.bound
+        first, last = int(whole.low) + 1, int(whole.high)
+        smallest = menu.choice(self.incumbent.problem, menu.smallest)
+        likely_ns = (self.incumbent.best or smallest).makespan * self._step_ns
+        fewest, most = (
+            [self.objective.least(end, ns) for ns in (whole.time, likely_ns)] for end in (first, last)
+        )
+        if fewest == most:  # as where the whole chip leaks: the last number has the lowest floor of all
+            return 0
+        end_s = min(stop.spent_s + _CUT_SHARE * stop.work_s, stop.work_s)
+        self.target = smallest.makespan
+        left_s = end_s - stop.spent_s
+        program = Places.affordable(self.incumbent.problem, menu, self.target, left_s, for_cuts=True)
+        if program is None:
+            return 0
+        arrays = 0
+        before = deque([-math.inf], _CUT_ROUNDS)
+        with suppress(OutOfTime):
+            while before[0] * (1 + _CUT_RISE) < floor < self.incumbent.value and stop.spent_s < end_s:
+                before.append(floor)
+                program.round(end_s - stop.spent_s, stop)
+                self.cuts.append(program.cut)
+                floor, arrays = self._lowest(first, last, whole.time)
+                program.limit_arrays(arrays)
+        return arrays
+
+    def _lowest(self, first: int, last: int, time: float) -> tuple[float, int]:
+        """Return a bound of the floors of `first` to `last` arrays, by bisection, and where it is lowest."""
+        if not self.cuts:
+            return self.objective.least(first, time), first
+        ticks, per_array = np.array(self.cuts).T
+
+        def at(low: int, high: int) -> tuple[float, int, int]:
+            # Fewer arrays than `high` take longer by the cuts, and more than `low` cost more.
+            least = math.ceil(min(float((ticks - per_array * high).max()), self.target + 1.0))
+            return self.objective.least(low, max(time, least * self._step_ns)), low, high
+
+        pieces = [at(first, last)]
+        for _ in range(_MOST_BISECTIONS):
+            _, low, high = pieces[0]
+            if low == high:
+                break
+            middle = (low + high) // 2
+            heapq.heapreplace(pieces, at(low, middle))
+            heapq.heappush(pieces, at(middle + 1, high))
+        bound, low, high = pieces[0]
+        return bound, (low + high) // 2
+
+    @cached_property
+    def _step_ns(self) -> float:
+        """Shortest step or tick of all allocations."""
+        problem = self.incumbent.problem
+        return shortest_step_ns(problem, all_modes(problem))
 
     def fastest(self, limit: int, work: int) -> FasterThan:
         """Return the fastest allocation, as `LimitModel.fastest`."""

@@ -335,8 +335,8 @@ class FasterThan(NamedTuple):
 class LimitModel(Protocol):
     """Objective that rises with a limit, of arrays or of the interval, and with time."""
 
-    def floor(self, limit: int, time: float) -> float:
-        """Return a bound of the objective at `limit` or beyond it, where nothing takes less than `time`."""
+    def floor(self, first: int, last: int, time: float) -> float:
+        """Return a bound of the objective at limits `first` to `last` if nothing takes less than `time`."""
         ...
 
     def fastest(self, limit: int, work: int) -> FasterThan:
@@ -368,7 +368,7 @@ class LimitSearch:
         return self._piece(low, high, work, max(bound, time))
 
     def _piece(self, low: int, high: int, work: int, time: float) -> Piece:
-        return Piece(low, high, self.model.floor(low + 1, time), work, time)
+        return Piece(low, high, self.model.floor(low + 1, high, time), work, time)
 
     def parts(self, piece: Piece) -> Sequence[Piece]:
         """Cut a piece, or search it with more work if a better time would raise its bound more."""
@@ -386,7 +386,7 @@ class LimitSearch:
         """Return True if splitting the range can raise its bound more than searching it again."""
         if piece.high <= piece.low + 1:
             return False
-        most = self.model.floor(int(piece.high), piece.time)
+        most = self.model.floor(int(piece.high), int(piece.high), piece.time)
         if most <= piece.bound * (1 + SAME_SUM):
             return False
         by_width, by_time = most - piece.bound, max(0.0, self.incumbent.value - most)

@@ -39,9 +39,9 @@ class _ByInterval:
     inputs: int
     lengths: Ints
 
-    def floor(self, limit: int, time: float) -> float:
+    def floor(self, first: int, last: int, time: float) -> float:
         """Return the time of all inputs with an interval that is not shorter, as `LimitModel.floor`."""
-        return time + (self.inputs - 1) * int(self.lengths[limit])
+        return time + (self.inputs - 1) * int(self.lengths[first])
 
     def fastest(self, limit: int, work: int) -> FasterThan:
         """Return the least makespan with an interval that is not longer, as `LimitModel.fastest`."""
@@ -82,7 +82,7 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
     model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
     for start in (menu.smallest, menu.cheapest(menu.smallest_interval(problem))[0]):
         incumbent.propose(menu.choice(problem, start))
-    bound = model.floor(0, 1)
+    bound = model.floor(0, len(lengths) - 1, 1)
     if not stop.out_of_time:
         search, last = LimitSearch(model, incumbent, stop.work), len(lengths) - 1
         pieces = [search.searched(-1, 0, stop.work)]

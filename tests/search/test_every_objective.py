@@ -19,14 +19,18 @@ import pytest
 
 import rramalloc
 from rramalloc.allocation.case import Case
+from rramalloc.choices import ObjectiveName
 from rramalloc.errors import BudgetError, LimitError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, largest_block, smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.search.objective import OBJECTIVES, LeastEnergy, TimeObjective
+from rramalloc.search.descent import Descent
+from rramalloc.search.menu import Menu
+from rramalloc.search.objective import OBJECTIVES, LeastEnergy, TimeObjective, _ByArrays
 from rramalloc.search.problem import Problem
+from rramalloc.search.ranges import Incumbent, Piece
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import makespan_of_each
 from rramalloc.timing.stage_graph import StageGraph
@@ -268,6 +272,27 @@ def test_bounds_that_are_known_without_a_search(number: int) -> None:
             for way in case.ways:
                 floor = judge.least(int(way["arrays"]), way["latency_ns"])
                 assert floor <= way[named] * (1 + SAME), objective
+
+
+@EACH_CASE
+@pytest.mark.parametrize("objective", ["energy", "edp"])
+def test_floors_by_cuts_hold_for_every_range_of_arrays(number: int, objective: ObjectiveName) -> None:
+    """Of copies and modes, with own clocks, memory and whole tiles."""
+    case = case_of(number)
+    options, limits = MappingOptions(mapping=case.mapping), {"copies": case.copies, "divide": case.divide}
+    problem = Case(case.network, case.hardware, options, **limits).problem(case.budget)
+    judge, stop = OBJECTIVES[objective](problem), Work()
+    assert isinstance(judge, LeastEnergy)
+    menu = Menu.of(problem)
+    model = _ByArrays(judge, Incumbent(problem, judge.measure), Descent(problem, menu, stop), stop, 0)
+    model.add_cuts(Piece(problem.minimum - 1, case.budget, -1.0))
+    slowest_ns = menu.choice(problem, menu.smallest).makespan * model._step_ns
+    ends = {judge.least(arrays, slowest_ns) for arrays in (problem.minimum, case.budget)}
+    assert bool(model.cuts) == (len(ends) > 1), "no cuts only where the number of arrays costs nothing"
+    for way in case.ways:
+        arrays, most = int(way["arrays"]), way[objective] * (1 + SAME)
+        for first, last in ((arrays, arrays), (problem.minimum, arrays), (arrays, case.budget)):
+            assert model.floor(first, last, 0.0) <= most
 
 
 @EACH_CASE

@@ -173,6 +173,22 @@ def test_targets_up_and_down_with_branch_and_bound(kind: str) -> None:
     assert refuted > 5
 
 
+@KINDS
+def test_a_cut_holds_for_every_number_of_arrays(kind: str) -> None:
+    """Whatever arrays it was solved for; beyond the target, where it says only that it is exceeded."""
+    random = Random(f"cuts {kind}")
+    for case in cases(random, kind, 15):
+        arrays = np.array([case.problem.arrays(copies, modes) for modes, copies in case.ways])
+        target = random.choice(case.makespans)
+        program = Places(case.problem, Menu.of(case.problem), target)
+        for _ in range(_ROUNDS):
+            program.limit_arrays(random.randint(case.problem.minimum, case.problem.budget))
+            program.round(10.0, Work())
+            assert program.cut.per_array >= 0
+            least = np.minimum(program.cut.ticks - program.cut.per_array * arrays, target + 1)
+            assert (least <= case.makespans).all()
+
+
 @settings(max_examples=40)
 @given(random=randoms)
 def test_the_bound_holds_for_any_multipliers(random: Random) -> None:

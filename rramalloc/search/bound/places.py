@@ -188,6 +188,13 @@ class Start(NamedTuple):
     low: Sequence[Ints]
 
 
+class BudgetCut(NamedTuple):
+    """With A arrays an allocation takes at least `ticks` - `per_array` * A, or longer than the target."""
+
+    ticks: float
+    per_array: float
+
+
 @dataclass(eq=False)
 class Places:
     """The program of one problem, aimed at a target.
@@ -341,11 +348,24 @@ class Places:
 
     @classmethod
     def affordable(
-        cls, problem: Problem, menu: Menu, target: int, left_s: float, start: Start | None
+        cls,
+        problem: Problem,
+        menu: Menu,
+        target: int,
+        left_s: float,
+        start: Start | None = None,
+        *,
+        for_cuts: bool = False,
     ) -> Places | None:
-        """Return the program with the most rows at first for which there is work, None if for none."""
+        """Return the program with the most rows at first for which there is work, None if for none.
+
+        for_cuts: with the fewest rows, as others are violated for each number of arrays.
+        """
         stages = len(problem.demand)
-        for rows, solutions in _FIRST_ROWS if start is None else (*_FIRST_ROWS, _ROWS_FROM_START):
+        first_rows = () if for_cuts else _FIRST_ROWS
+        if for_cuts or start is not None:
+            first_rows = (*first_rows, _ROWS_FROM_START)
+        for rows, solutions in first_rows:
             every = (2 * rows + 3) * stages
             if solutions * every * _pivot_s(every) <= left_s:
                 return cls(problem, menu, target, rows, start)
@@ -373,6 +393,19 @@ class Places:
             added += self._separate_pairs(hops, stop)
         self._history.append(self.bound)
         return added > 0
+
+    def limit_arrays(self, arrays: int) -> None:
+        """Solve for so many arrays from now on; bounds still hold for all within the budget."""
+        self._solver.limit(len(self._stages), LIMIT * arrays / self.problem.budget)
+
+    @property
+    def cut(self) -> BudgetCut:
+        """The last solution for every budget: its multipliers are feasible whatever the limits are.
+
+        Holds until candidates are left out, of every number of arrays within the budget of the problem.
+        """
+        price = max(-float(self._solver.multipliers[len(self._stages)]), 0.0) * LIMIT * self._unit
+        return BudgetCut(self.value * self._unit + price, price / self.problem.budget)
 
     @property
     def copies(self) -> Copies:
@@ -701,6 +734,10 @@ class _Solver:
         """Remove rows by their number after the first ones."""
         self._highs.deleteRows(len(numbers), (numbers + self.first_row).astype(np.int32))
         self.multipliers = np.delete(self.multipliers, numbers + self.first_row)
+
+    def limit(self, row: int, most: float) -> None:
+        """Change what a limit allows."""
+        self._highs.changeRowBounds(row, -self._infinite, most)
 
     def limit_shares(self, columns: Sequence[int], most: float) -> None:
         """Limit shares to `most`."""

@@ -129,7 +129,7 @@ class PlacesProver:
     def _is_branching_due(self) -> bool:
         """Whether the next turn is that of branch and bound.
 
-        Each side has its share; beyond that it is the turn of the one whose last turn raised the bound faster.
+        Each side has its share; beyond that the one follows whose last turn raised the bound faster.
         """
         if self._branching_s + self._turn_s < _LEAST_SHARE * self._program_s:
             return True
