@@ -4,7 +4,7 @@ Source: ACM TODAES 29(1):21, doi 10.1145/3631523: Algorithm 2 looks for the copi
 by Algorithm 1, the published recurrence (docs/sources/model.md 5). Here a steepest descent does, on
 that latency, from allocations that are good by other measures: the smallest interval, the shortest
 bottleneck, and the shortest exact makespan. It proves nothing; it reaches the published figures, or fewer
-steps, on all networks of the source but one ([published figures](../results/published.md)). The
+steps, on all networks of the source but one ([published figures](results/published.md)). The
 allocation is judged by exact timing like any other. Where memory access lengthens the step, the delay is
 least in total: steps times their length.
 """

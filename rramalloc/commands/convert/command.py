@@ -23,7 +23,7 @@ def command(
     quiet: bool = False,
     **shared: Unpack[NetworkArguments],
 ) -> None:
-    """Write a network (ONNX, torch.export, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
+    """Write a network (ONNX, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
     Example: rramalloc convert resnet18 resnet18.json
     """
