@@ -279,7 +279,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Tables in the place of their marks; links to notebooks and pages outside of docs/ as the site has them."""
+    """Tables in the place of their marks; links to notebooks and other folders as the site has them."""
     for mark, table in TABLES.items():
         if f"<!-- {mark} -->" in markdown:
             markdown = markdown.replace(f"<!-- {mark} -->", table())
