@@ -13,13 +13,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 from unittest.mock import patch
 
-from clocks import Periods
-from modes import problem_of
+import clocks
+import modes
 from pages import SEARCHED, Study, markdown
 
-from rramalloc.allocation.case import Case
-from rramalloc.hardware.loader import load_hardware
-from rramalloc.importers import load
 from rramalloc.search import auto
 from rramalloc.search.bound import provers
 from rramalloc.search.bound.box_prover import BoxProver
@@ -69,12 +66,11 @@ class Row:
 
 def _problem(question: str, network: str, crossbar: int, factor: float) -> Problem:
     if question == "modes":
-        return problem_of(network, crossbar, factor)
-    case = Case(load(network), load_hardware("plain").with_crossbar(crossbar, crossbar))
-    problem = case.problem(int(case.minimum * factor))
+        return modes.problem_of(network, crossbar, factor)
+    problem = clocks.problem_of(network, crossbar, factor)
     if question == "copies":
         return problem
-    periods = Periods(f"{network} {crossbar} {factor}", len(problem.demand))
+    periods = clocks.periods_of(network, crossbar, factor, problem)
     return replace(problem, graph=problem.graph.timed(periods))
 
 

@@ -75,15 +75,25 @@ class Periods:
         return BatchTicks((self.ticks[stage],), 0.0)
 
 
-def run(network: str, crossbar: int, factor: float) -> list[Row]:
-    """Search with and without own clocks, and time simulations of the answer of the first."""
+def problem_of(network: str, crossbar: int, factor: float) -> Problem:
+    """Return a case with common steps."""
     hardware = load_hardware("plain").with_crossbar(crossbar, crossbar)
     problem = Case(load(network), hardware).problem(2**30)
-    problem = replace(problem, budget=Cost(int(problem.minimum * factor)))
+    return replace(problem, budget=Cost(int(problem.minimum * factor)))
+
+
+def periods_of(network: str, crossbar: int, factor: float, problem: Problem) -> Periods:
+    """Return the periods of a case, the same in every run."""
+    return Periods(f"{network} {crossbar} {factor}", len(problem.demand))
+
+
+def run(network: str, crossbar: int, factor: float) -> list[Row]:
+    """Search with and without own clocks, and time simulations of the answer of the first."""
+    problem = problem_of(network, crossbar, factor)
     begun = time.process_time()
     plain = auto.solve(problem, Work(cores=1), 0)
     steps_s = time.process_time() - begun
-    periods = Periods(f"{network} {crossbar} {factor}", len(problem.demand))
+    periods = periods_of(network, crossbar, factor, problem)
     own = replace(problem, graph=problem.graph.timed(periods))
     begun = time.process_time()
     clocked = auto.solve(own, Work(cores=1), 0)

@@ -81,7 +81,7 @@ class Flows:
         self._answer(_FIRST_SCALE * batches * self._candidates.period)
 
     def run(self, rounds: int, stop: Work) -> None:
-        """Let both sides answer each other so many times, and bound by the mean flow. Raises OutOfTime."""
+        """Let both sides answer each other in all `rounds`; bound by the mean flow. Raises OutOfTime."""
         for _ in range(rounds):
             stop.check()
             self._round()

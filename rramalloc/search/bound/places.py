@@ -178,7 +178,7 @@ class _Stage:
 
 
 class Start(NamedTuple):
-    """What the program begins with beside its own first places and candidates, of each stage.
+    """Rows and candidates of each stage with which the program begins beside those of its own.
 
     rows: at whose ends are places; entry, low: of candidates.
     """
@@ -395,7 +395,7 @@ class Places:
         return added > 0
 
     def limit_arrays(self, arrays: int) -> None:
-        """Solve for so many arrays from now on; bounds still hold for all within the budget."""
+        """Solve for `arrays` from now on; bounds still hold for all within the budget."""
         self._solver.limit(len(self._stages), LIMIT * arrays / self.problem.budget)
 
     @property
@@ -416,7 +416,7 @@ class Places:
         return np.array([max(1, math.floor(mean + 1e-9)) for mean in means], dtype=np.int64)
 
     def rises(self, rounds: int) -> bool:
-        """Return True if so many rounds at this target closed some of the gap up to it."""
+        """Return True if the last `rounds` at this target closed some of the gap up to it."""
         if len(self._history) <= rounds:
             return True
         return self.bound - self._history[-1 - rounds] >= _WORTHWHILE * (self.target + 1 - self.bound)
@@ -631,7 +631,7 @@ class Places:
 
     @property
     def entries(self) -> tuple[Ints, ...]:
-        """Entries of the StageModes of every stage of which a candidate is left."""
+        """Entries of the StageModes of every stage that still have a candidate."""
         return tuple(np.unique(own.entry[own.is_left]) for own in self._stages)
 
     @property
