@@ -42,6 +42,18 @@ def status_of(gap: float | None, lower_bound: float | None) -> Status:
     return Status.BOUNDED if lower_bound > 0 else Status.FEASIBLE
 
 
+def stopped_by(gap: float, ended: Stopped | None, near: float = 0.0) -> Stopped:
+    """Return why a search ended, as its gap says it: PROOF where there is none, and nowhere else.
+
+    ended: what ended it; PROOF may be of a model of its own; near: the gap that was good enough.
+    """
+    if gap <= 0:
+        return Stopped.PROOF
+    if gap <= near:
+        return Stopped.GAP
+    return Stopped.EXHAUSTED if ended in (None, Stopped.PROOF, Stopped.GAP) else ended
+
+
 def of_fields(fields: dict[str, Any]) -> Status:
     """Return the status that the fields of a record before it give: the default of its field `status`."""
     return status_of(fields.get("gap"), fields.get("lower_bound"))

@@ -118,12 +118,12 @@ def test_a_start_that_is_looked_at_no_further() -> None:
 
 @pytest.mark.parametrize("method", sorted(set(METHODS) - {"auto", "milp"}))
 def test_a_baseline_that_ran_through_is_exhausted(method: str) -> None:
-    """Also where it meets the bound; but not where the clock ended it."""
+    """Unless it meets the bound, and not where the clock ended it."""
     try:
         found = rramalloc.optimize(SMALL, 6, method=method)
     except UnsupportedError:
         found = rramalloc.optimize(SMALL, 6, method=method, mapping="sdk")
-    assert found.stopped == ("proof" if method == "single-kind" else "exhausted")  # of one kind: a search
+    assert found.stopped == ("proof" if found.gap == 0 else "exhausted")
     row = rramalloc.compare(SMALL, [6], methods=[method], mapping=found.options.mapping).rows[0]
     assert row.stopped == found.stopped
 
@@ -143,6 +143,37 @@ def test_plans_of_segments_and_placed_allocations() -> None:
     for segment in plan.segments:
         own = segment.allocation
         assert own.stopped == ("proof" if own.gap == 0 else "exhausted" if plan.gap == 0 else "work")
+
+
+OWN_LINKS = {
+    "name": "own",
+    "source": "hand-made",
+    "crossbar": {"wordlines": 16, "bitlines": 16, "cell_bits": 8},
+    "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+    "timing": {"step_ns": 10.0, "clock": "own", "tick_ns": 10.0},
+    "chip": {"arrays_per_tile": 1, "tiles": [2, 2], "hop_ns_tile": 20.0, "bandwidth_tile_gb_s": 8.0},
+}
+"""Tiles of one array, a hop takes two ticks."""
+TWO = Network.build(
+    "two",
+    [
+        {"name": "in", "op": "input", "shape": [16, 2, 2]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 16, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 16, "kernel": 1},
+    ],
+)
+
+
+def test_a_placed_allocation_that_misses_its_bound_has_no_proof() -> None:
+    """One array each: 5 ticks without transfer. 16 bytes take 2 + 0.2 ticks, so b starts 3 ticks later."""
+    found = rramalloc.optimize(TWO, 2, hardware=OWN_LINKS, placed=True)
+    assert (found.makespan, found.lower_bound) == (8, 5)
+    assert (found.status, found.stopped) == ("bounded", "exhausted")
+    assert "proven" not in found.proof
+    assert rramalloc.optimize(TWO, 2, hardware=OWN_LINKS, placed=True, work=0).stopped == "work"
+    one_tile = {"chip.arrays_per_tile": 2}
+    hidden = rramalloc.optimize(TWO, 2, hardware=OWN_LINKS, set_values=one_tile, placed=True)
+    assert (hidden.makespan, hidden.status, hidden.stopped) == (5, "optimal", "proof")
 
 
 def test_a_file_of_an_older_version_does_not_say_why(tmp_path: Any) -> None:

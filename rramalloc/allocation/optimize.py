@@ -67,7 +67,7 @@ from rramalloc.search.objective import (
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import Work
-from rramalloc.status import Stopped
+from rramalloc.status import Status, Stopped, status_of, stopped_by
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.figures import totals
 from rramalloc.timing.metrics import Metrics
@@ -245,7 +245,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
 
     def alone() -> Answer:
         words = "the start as it is, against a bound that takes no search"
-        return ended(objective, Answer(start, objective.bound(1, stop.nested(1)), words), stop)
+        return Answer(start, objective.bound(1, stop.nested(1)), words, stopped=stop.cut)
 
     if stop.work == 0:
         if not met:
@@ -265,7 +265,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
         return value, tie if request.objective == "interval" else 0.0, found.arrays
 
     if met and rank(start) < rank(answer.choice):
-        return ended(objective, replace(answer, choice=start), stop)
+        return replace(answer, choice=start, stopped=stop.cut)
     return answer
 
 
@@ -401,7 +401,7 @@ def propose(objective: Objective, request: Request, stop: Work) -> Answer:
     """
     problem = objective.problem
     if request.method == "auto" or not objective.by_methods:
-        return ended(objective, objective.solve(stop, request.seed), stop)
+        return replace(objective.solve(stop, request.seed), stopped=stop.cut)
     method, hardware = request.own or method_named(request.method), problem.storage.hardware
     if method.kinds == "one" and hardware is not None and hardware.kinds is not None:
         raise one_kind_only(hardware, f"method {request.method!r}")
@@ -425,22 +425,7 @@ def propose(objective: Objective, request: Request, stop: Work) -> Answer:
     if problem.excess(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
-    answer = replace(answer, lower_bound=objective.bound(known, stop))
-    stopped = answer.stopped or Stopped.EXHAUSTED
-    if stopped is Stopped.PROOF and (far := distance(objective, answer)) > 0:  # in a model of its own
-        stopped = Stopped.GAP if far <= stop.gap else Stopped.EXHAUSTED
-    return replace(answer, stopped=stopped)
-
-
-def distance(objective: Objective, answer: Answer) -> float:
-    """Return the relative distance of an answer from its bound."""
-    value = objective.value(answer.choice)
-    return gap_of(value, capped_bound(value, answer.lower_bound))
-
-
-def ended(objective: Objective, answer: Answer, stop: Work) -> Answer:
-    """Return the answer with the reason why its search ended."""
-    return replace(answer, stopped=stop.stopped(distance(objective, answer)))
+    return replace(answer, lower_bound=objective.bound(known, stop))
 
 
 def check_inputs(inputs: int, objective: ObjectiveName) -> None:
@@ -491,16 +476,26 @@ def objective_of(problem: Problem, request: Request) -> Objective:
 
 
 class CheckedAnswer(NamedTuple):
-    """An answer that was simulated again, with its objective, a lower bound, and its sums."""
+    """An answer that was simulated again, with its objective, what is proven of it, and its sums.
+
+    gap, status, stopped, proof say the same of value and lower_bound; coverage: what the proof is about.
+    """
 
     checked: CheckedTiming
     value: float
     lower_bound: float
+    gap: float
+    status: Status
+    stopped: Stopped
+    proof: str
+    coverage: Coverage
     absolute: Absolute
     metrics: Metrics | None
 
 
-def checked_answer(objective: Objective, answer: Answer, arrays: int, method: str) -> CheckedAnswer:
+def checked_answer(
+    objective: Objective, answer: Answer, arrays: int, method: str, stop: Work
+) -> CheckedAnswer:
     """Return an answer that keeps to budget and limits, with a bound that holds. Raises SolverError."""
     problem = objective.problem
     checked = check_answer(problem, answer, arrays, method)
@@ -510,8 +505,19 @@ def checked_answer(objective: Objective, answer: Answer, arrays: int, method: st
         raise SolverError(f"{method} gave an allocation that breaks a limit: please report")
     bound = capped_bound(value, answer.lower_bound)
     recheck_bound(value, bound, objective.unit, method)
-    absolute = Absolute.of(checked.problem.step_time, timing)
-    return CheckedAnswer(checked, value, bound, absolute, checked.problem.metrics(timing))
+    gap, coverage = gap_of(value, bound), Coverage.of(graph.network, graph.names)
+    return CheckedAnswer(
+        checked,
+        value,
+        bound,
+        gap,
+        status_of(gap, bound),
+        stopped_by(gap, answer.stopped, stop.gap),
+        coverage.qualified(answer.proof),
+        coverage,
+        Absolute.of(checked.problem.step_time, timing),
+        checked.problem.metrics(timing),
+    )
 
 
 def checked_allocation(
@@ -530,10 +536,10 @@ def checked_allocation(
     transfer between tiles.
     """
     problem, counted_s = objective.problem, stop.counted_s
-    checked, value, bound, absolute, metrics = checked_answer(objective, answer, arrays, request.method)
+    found = checked_answer(objective, answer, arrays, request.method, stop)
+    checked, absolute, metrics, coverage = found.checked, found.absolute, found.metrics, found.coverage
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
-    coverage = Coverage.of(network, graph.names)
     return Allocation(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -552,7 +558,7 @@ def checked_allocation(
             sequences=network.sequences,
         ),
         objective=request.objective,
-        objective_value=value,
+        objective_value=found.value,
         objective_unit=objective.unit,
         method=request.method,
         seed=request.seed,
@@ -560,10 +566,11 @@ def checked_allocation(
         arrays=arrays_in_result(case, arrays, problem, checked),
         makespan=timing.makespan,
         interval=timing.interval,
-        lower_bound=bound,
-        gap=gap_of(value, bound),
-        proof=coverage.qualified(answer.proof),
-        stopped=answer.stopped,
+        lower_bound=found.lower_bound,
+        gap=found.gap,
+        proof=found.proof,
+        status=found.status,
+        stopped=found.stopped,
         **absolute._asdict(),
         **totals(metrics, absolute, graph),
         layers=layers_in_result(

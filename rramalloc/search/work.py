@@ -179,7 +179,7 @@ class Work:
             return Stopped.INTERRUPTED
         if self.out_of_time:
             return Stopped.TIME
-        return Stopped.EXHAUSTED if self.is_exhausted else Stopped.WORK
+        return Stopped.EXHAUSTED if self.is_exhausted and self.work else Stopped.WORK
 
     def stopped(self, gap: float) -> Stopped:
         """Return why a search ended; gap: the relative distance of its best from the bound."""

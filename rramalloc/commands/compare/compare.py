@@ -31,6 +31,7 @@ from rramalloc.records import check_known, check_range
 from rramalloc.search.objective import Objective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import CancelToken, Work
+from rramalloc.status import stopped_by
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.figures import totals
 from rramalloc.timing.recurrence import recurrence
@@ -331,6 +332,7 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
     run = runs.middle
     timing = run.checked.timing
     absolute = Absolute.of(run.checked.problem.step_time, timing)
+    gap = gap_of(run.score, bound)
     unpublished = run.checked.has_shifted_kernels or timing.graph.unit == "ticks"
     return Row.gather(
         absolute,
@@ -345,7 +347,8 @@ def _row(network: Network, budget: int, method: str, runs: CheckedRuns, base: fl
         clock_s=None if runs.clock_s is None else round(runs.clock_s, 6),
         objective_value=run.score,
         lower_bound=bound,
-        gap=gap_of(run.score, bound),
+        gap=gap,
+        stopped=stopped_by(gap, run.answer.stopped),
         recurrence=recurrence(timing.graph, timing.copies, timing.handoff, timing.cycles).steps,
         published=None if unpublished else published_steps(network, run.checked.copies),
         **totals(run.checked.problem.metrics(timing), absolute, timing.graph),

@@ -24,9 +24,7 @@ from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values
 from rramalloc.network.coverage import Coverage
 from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.objective import gap_of
 from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
-from rramalloc.status import status_of
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.simulate import ExactTiming
@@ -368,14 +366,14 @@ class WhatIfs:
             objective, answer = solved(case, arrays, request, stop)
         finally:
             share.charge(stop.spent_s)
-        found = checked_answer(objective, answer, arrays, request.method)
+        found = checked_answer(objective, answer, arrays, request.method, stop)
         result = self._result(found.checked.timing, found.absolute, found.metrics, found.checked.used)
         bound, in_ns = found.lower_bound, self._unit == "ns" and objective.unit != "ns"
         return result.model_copy(
             update={
                 "lower_bound": bound * (found.absolute.unit_ns or 1) if in_ns else bound,
-                "proof": self.coverage.qualified(answer.proof),
-                "status": status_of(gap_of(found.value, bound), bound),
+                "proof": found.proof,
+                "status": found.status,
             }
         )
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of, propose
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
@@ -123,17 +123,14 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     bound = rounds[0].answer.lower_bound
     bound = Latency(problem).in_ns(bound) if unit == "ns" else bound
     words = plain_quantity(bound, unit)
-    proof = f"latency bound {words} without transfer: {rounds[0].answer.proof}"
+    how = rounds[0].answer.proof
+    if not best.is_hidden:  # what is proven is the bound
+        how = how.removeprefix("proven optimal: ")
+    proof = f"latency bound {words} without transfer: {how}"
     # Steps of a later round are bounded for the transfers that its search began with, not for its own.
     objective = objective_of(best.problem, request)
     found = replace(best.answer, lower_bound=bound, proof=proof)
-    stopped = rounds[0].answer.stopped
-    if distance(objective, found) <= 0:
-        stopped = Stopped.PROOF
-    elif stop.out_of_time:
-        stopped = stop.cut
-    elif stopped is Stopped.PROOF:  # of the time without transfer
-        stopped = Stopped.EXHAUSTED
+    stopped = stop.cut if stop.out_of_time or not stop.work else rounds[0].answer.stopped
     found = replace(found, stopped=stopped)
     allocation = checked_allocation(case, arrays, objective, request, stop, found, with_links=True)
     graph = problem.graph

@@ -12,7 +12,7 @@ from rramalloc.allocation.allocation import Arrays, NetworkId, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.allocation.optimize import Request, checked_allocation, distance, objective_of
+from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
@@ -223,10 +223,6 @@ def _segment(search: CutSearch, cut: SegmentBounds, stopped: Stopped) -> tuple[S
         lower_bound=latency.bound(1, own_stop),
         proof="bounded: chosen for the time of writing and running, not for its latency",
     )
-    if distance(latency, plain) <= 0:
-        stopped = Stopped.PROOF
-    elif stopped is Stopped.PROOF:  # of the whole plan
-        stopped = Stopped.EXHAUSTED
     plain = replace(plain, stopped=stopped)
     allocation = checked_allocation(of_segment, search.arrays, latency, search.request, own_stop, plain)
     timing = problem.timing(searched.answer.choice)
