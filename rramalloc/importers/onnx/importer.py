@@ -23,6 +23,7 @@ from rramalloc.importers.builder import LoopWork, needed
 from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
 from rramalloc.importers.onnx.control import branch_of, charge_rounds, check_decided, repeated
 from rramalloc.importers.onnx.feedback import feedback_of
+from rramalloc.importers.onnx.first_axes import FirstAxes, settled
 from rramalloc.importers.onnx.graph import (
     Graph,
     all_nodes,
@@ -36,14 +37,12 @@ from rramalloc.importers.onnx.graph import (
     undefined,
 )
 from rramalloc.importers.onnx.inputs import (
-    AllDecidedError,
-    FirstAxes,
+    TRIAL,
     Inputs,
     InputValue,
     checked_values,
     layouts_of,
     resolved_inputs,
-    settled,
 )
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.shapes import broadcast_from_axis, evaluate_constants, outputs_of
@@ -180,13 +179,11 @@ def from_model(
 
 
 def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
-    """Return the verdicts whether the first axes of inputs are batches, as far as operators decide them."""
+    """Return what operators say of the first axes of inputs that are longer than 1, or open."""
     stored = {tensor.name for tensor in graph.proto.initializer}
-    axes = FirstAxes(
-        {name: dims[0] for name, dims in inputs.data.items() if dims and dims[0] > 1}, inputs.open, stored
-    )
-    if axes.pending:
-        with contextlib.suppress(SpecError, AllDecidedError):
+    axes = FirstAxes({name: dims[0] for name, dims in inputs.data.items() if dims and dims[0] > 1}, stored)
+    if axes.lengths:
+        with contextlib.suppress(SpecError):
             _import(graph, inputs, {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}, axes)
     return axes
 
@@ -237,7 +234,8 @@ def _import(
         builder.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
         values[name] = replace(tensor(node, dims, layouts[name]), bits=BITS.get(kinds[name]))
     values.update(inputs.values)
-    Visitor(graph, builder, _declared(graph.proto, inputs.batch), axes).visit_all(values)
+    first = TRIAL if axes is not None and inputs.open else 1
+    Visitor(graph, builder, _declared(graph.proto, inputs.batch, first), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
     outputs = [value.node for value in last if isinstance(value, Tensor)]
@@ -255,15 +253,18 @@ def _stored(initializers: Sequence[Any], where: str) -> dict[str, Value]:
     }
 
 
-def _declared(proto: Any, batch: int) -> dict[str, Dims]:
-    """Return the shapes that a graph states for inner tensors, with batch 1, where no other axis is open."""
+def _declared(proto: Any, batch: int, first: int = 1) -> dict[str, Dims]:
+    """Return the shapes that a graph states for inner tensors, where no axis but the first is open.
+
+    first: length of a first axis that is open, or the batch.
+    """
     shapes: dict[str, Dims] = {}
     for info in (*proto.value_info, *proto.output):
         kind = info.type.tensor_type
         if info.type.HasField("tensor_type") and kind.HasField("shape"):
             dims = [int(axis.dim_value) for axis in kind.shape.dim]
             if dims and (dims[0] <= 0 or dims[0] == batch):
-                dims[0] = 1
+                dims[0] = first
             if all(1 <= size <= MAX_EXTENT for size in dims):
                 shapes[info.name] = tuple(dims)
     return shapes
@@ -301,20 +302,32 @@ class Visitor:
         )
         step = broadcast_from_axis(step) if step.is_standard else step
         if step.is_standard and step.op == "If":
-            made = self.visit_part(step.place, branch_of(step, self.graph), ChainMap({}, values))
+            branch = branch_of(step, self.graph)
+            made = self.visit_part(step.place, branch, ChainMap({}, values))
+            if self.axes is not None:
+                self.axes.rename([info.name for info in branch.output], proto.output)
             values.update(zip(proto.output, made, strict=True))
             return
         if self.axes is not None:
             self.axes.judge(step)
-        if step.is_standard and step.op in ("Loop", "Scan"):
-            read = [values[source] for source in read_by(proto) if source in values]
-            made = repeated(step, self.graph, partial(self._round, step, values), read)
-        else:
-            made = self._outputs(step)
-            self._follow(step)
+        try:
+            made = self._made(step, values)
+        except SpecError:
+            if self.axes is None:
+                raise
+            made = _by_shapes(step, self.declared)
         if self.axes is not None:
             self.axes.carry(step, made)
         values.update(zip(proto.output, made, strict=True))
+
+    def _made(self, step: OnnxOperator, values: MutableMapping[str, Value]) -> list[Value]:
+        """Return the outputs of an operator, also of one that repeats a body."""
+        if step.is_standard and step.op in ("Loop", "Scan"):
+            read = [values[source] for source in read_by(step.proto) if source in values]
+            return repeated(step, self.graph, partial(self._round, step, values), read)
+        made = self._outputs(step)
+        self._follow(step)
+        return made
 
     def _outputs(self, step: OnnxOperator) -> list[Value]:
         """Return the outputs of an operator. Raises UnsupportedError if data decides the length of one."""
@@ -375,9 +388,7 @@ class Visitor:
             elif not value.origin:
                 value = replace(value, origin=info.name)
             inputs[info.name] = value
-        made = replace(self, builder=builder, axes=None).visit_part(
-            step.place, body, ChainMap(inputs, values)
-        )
+        made = replace(self, builder=builder).visit_part(step.place, body, ChainMap(inputs, values))
         self.builder.room = builder.room
         return made, builder.work()
 
@@ -529,6 +540,22 @@ def _sliced_table(step: OnnxOperator, declared: Mapping[str, Dims]) -> Tensor:
         )
     places = [value for value in step.values if isinstance(value, Tensor)]
     return step.barrier(places, dims, gridded(dims, [len(dims) - 1]))
+
+
+def _by_shapes(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
+    """Return every output of an operator with its shape alone, as far as that is known."""
+    data = [value for value in step.values if isinstance(value, Tensor)]
+    made = list[Value]()
+    sizes: Sequence[Dims | None] = [None] * len(step.proto.output)
+    with contextlib.suppress(SpecError):
+        sizes = outputs_of(step)
+    for name, dims in zip(step.proto.output, sizes, strict=True):
+        shape = declared.get(name) if dims is None else dims
+        if not data or shape is None or 0 in shape:
+            made.append(Constant(dims=shape))
+        else:
+            made.append(step.barrier(data, shape, default_nchw_layout(shape), "shape"))
+    return made
 
 
 def _precompute(step: OnnxOperator, out: Dims | None) -> None:

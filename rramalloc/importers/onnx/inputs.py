@@ -1,13 +1,12 @@
-"""Inputs of the graph: which are data, their shapes, and whether their first axis is a batch."""
+"""Inputs of the graph: which are data or weights, and their shapes."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,14 +15,11 @@ import onnx.helper
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import AxisRoles, Dims, lettered
 from rramalloc.importers.onnx.graph import Graph, values_read
-from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
-from rramalloc.importers.onnx.step import OnnxOperator
+from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS
 from rramalloc.importers.onnx.tensors import (
     EVALUATED,
     MAX_FOLDED,
     Constant,
-    Tensor,
-    Value,
     foldable,
     gridded,
 )
@@ -34,9 +30,6 @@ MAX_RANK = 16  # axes of an input
 _MOST_EXAMPLES = 100  # of shapes in a message: of the caches of 48 layers, and what else there is
 TRIAL = 2
 """Length of an open first axis while it is not known whether the model treats it as a batch."""
-_BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
-_UNNAMED = re.compile(r"|\?|none|unk__\d+|s\d+|dim_?\d+|.*dynamic_axes_\d+", re.IGNORECASE)
-"""Names that exporters give to an axis that nobody named."""
 _SLOTS = {
     op: places
     for places, ops in {
@@ -75,7 +68,7 @@ _KERNELS: Mapping[str, tuple[int, ...]] = {
     for op in ops.split()
 }
 """Input positions of layers that hold nothing but weights."""
-_MATRICES: Mapping[str, tuple[int, ...]] = {
+MATRICES: Mapping[str, tuple[int, ...]] = {
     op: places
     for places, ops in {
         (0, 1): "FusedGemm FusedMatMul FusedMatMulActivation Gemm MatMul MatMulInteger MatMulIntegerToFloat "
@@ -157,7 +150,7 @@ def resolved_inputs(
     infos = [info for info in graph.proto.input if info.name not in stored and info.name not in known]
     declared = {info.name: _axes(info, graph.where) for info in infos if info.name in graph.uses}
     reads = ((name, at, node) for node in graph.nodes for at, name in enumerate(values_read(node)))
-    free = {name for name, at, node in reads if at not in _held(node)}.union(graph.outputs)
+    free = {name for name, at, node in reads if at not in held_by(node)}.union(graph.outputs)
     weights = _weights(graph, {n: () if n in given else axes for n, axes in declared.items()}, free)
     matrices, note = [name for name in weights if _is_matrix(declared[name])], ""
     if weights and _stores_weights(graph.nodes, ChainMap(_stored_matrices(graph.proto))):
@@ -183,7 +176,7 @@ def resolved_inputs(
         if axes is None or not _is_fixed(axes[1:]):
             rest = {n: axes for n, axes in data.items() if n not in given}
             asked = {n: axes for n, axes in rest.items() if axes is None or not _is_fixed(axes[1:])}
-            raise _open(asked, graph.where, f" (inputs: {_listed(data)})")
+            raise open_shape(asked, graph.where, f" (inputs: {_listed(data)})")
         shapes[name] = tuple(size if isinstance(size, int) else TRIAL for size in axes)
         if axes and isinstance(axes[0], str):
             opened[name] = axes[0]
@@ -209,7 +202,7 @@ def _valued(info: Any, value: InputValue, given: Sequence[int] | None, where: st
     elif len(axes or ()) == 1:
         dims = (numbers.size,)
     else:
-        raise _open({info.name: axes}, where, "")
+        raise open_shape({info.name: axes}, where, "")
     kind = info.type.tensor_type.elem_type
     if kind not in EVALUATED:
         raise SpecError(place, "the input has a type of which no values are taken")
@@ -233,53 +226,6 @@ def _note(names: Sequence[str], kind: str, why: str) -> str:
         return ""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"input {brief(names[0])}{more}: taken as {kind}, {why}"
-
-
-def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
-    """Return the inputs with every first axis that is a batch as 1.
-
-    axes: says whether the model treats the first axis of an input as a batch, where that shows. Raises
-    UnsupportedError for an open first axis that is none, or may be none.
-    """
-    data, notes, batch, verdicts = dict(inputs.data), list(inputs.notes), 1, axes.verdicts
-    proven = [name for name, verdict in verdicts.items() if verdict]
-    ones = {
-        name
-        for name, dims in inputs.data.items()
-        if len(dims) > 1 and dims[0] == 1 and name not in inputs.given and name not in inputs.open
-    }
-    sizes = {inputs.data[name][0] for name in proven if name not in inputs.open}
-    names = {inputs.open[name] for name in proven if name in inputs.open} - {""}
-    for name, dims in inputs.data.items():
-        verdict = verdicts.get(name)
-        if name in inputs.open:
-            called = inputs.open[name]
-            if verdict is None and (called in names or _BATCH.fullmatch(called)):
-                verdict = True
-            if verdict is None and _UNNAMED.fullmatch(called):
-                notes.append(
-                    f"input {brief(name)}: the open first axis is taken as a batch of 1; if it is none, give "
-                    f"its length by --input-shape"
-                )
-                verdict = True
-            if not verdict:
-                more = " (no operator treats the first axis as a batch)"
-                raise _open({name: (called, *dims[1:])}, where, more, first=128)
-            data[name] = (1, *dims[1:])
-        elif dims and dims[0] > 1:
-            if verdict is None and name not in inputs.given and len(dims) > 1:
-                is_usual = len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
-                verdict = dims[0] in sizes or (is_usual and not ones)
-                if not verdict:
-                    notes.append(
-                        f"input {brief(name)}: no operator treats the first axis of {dims[0]} as a batch: "
-                        f"taken as a part of one input"
-                    )
-            if verdict:
-                batch = dims[0] if batch == 1 else batch
-                notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
-                data[name] = (1, *dims[1:])
-    return replace(inputs, data=data, batch=batch, batch_places=axes.batch_places, notes=tuple(notes))
 
 
 def layouts_of(dims: Dims) -> tuple[AxisRoles, ...]:
@@ -348,7 +294,7 @@ def _weights(
     matrices = {name for name in matrices if static[name][0] > 1}
     made: dict[str, frozenset[str] | None] = {name: frozenset((name,)) for name in declared}
     for node in graph.nodes:
-        held, op = _held(node), node.op_type
+        held, op = held_by(node), node.op_type
         sources = [made.get(name, frozenset()) for name in values_read(node)]
         moves = op in _MOVES
         partners = list(range(len(sources)))
@@ -423,31 +369,31 @@ def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> b
             known.update(dict.fromkeys(node.output, any(sources)))
             continue
         read = dict(enumerate(known.get(name) for name in node.input))
-        kernels = _kernels(node)
-        matrices = read if node.op_type == "Einsum" else _MATRICES.get(node.op_type, ())
+        kernels = kernels_of(node)
+        matrices = read if node.op_type == "Einsum" else MATRICES.get(node.op_type, ())
         if any(read.get(at) is not None for at in kernels) or any(read.get(at) for at in matrices):
             return True
     return False
 
 
-def _held(node: Any) -> tuple[int, ...]:
+def held_by(node: Any) -> tuple[int, ...]:
     """Return the input positions of an operator that hold weights; the standard Attention has none."""
     return () if node.op_type == "Attention" and not node.domain else _SLOTS.get(node.op_type, ())
 
 
-def _kernels(node: Any) -> tuple[int, ...]:
+def kernels_of(node: Any) -> tuple[int, ...]:
     """Return the positions among those that hold the weights of a layer, no biases or factors."""
     return () if node.op_type == "Attention" and not node.domain else _KERNELS.get(node.op_type, ())
 
 
 def factors_of(node: Any) -> tuple[Sequence[int], Sequence[int]]:
     """Return the input positions that an operator multiplies with each other, and those of its kernels."""
-    kernels = _kernels(node)
+    kernels = kernels_of(node)
     if kernels:
         return (0, *kernels), kernels
     if node.op_type == "Einsum":
         return range(len(node.input)), ()
-    return (0, 1, 2) if node.op_type.endswith("Attention") else _MATRICES.get(node.op_type, ()), ()
+    return (0, 1, 2) if node.op_type.endswith("Attention") else MATRICES.get(node.op_type, ()), ()
 
 
 def _is_fixed(axes: Sequence[AxisName]) -> bool:
@@ -483,7 +429,7 @@ def _check(
                 )
 
 
-def _open(
+def open_shape(
     asked: Mapping[str, tuple[AxisName, ...] | None], where: str, more: str, first: int = 1
 ) -> UnsupportedError:
     """Return the error of open shapes, with example options; axes of one name have one length in them."""
@@ -513,221 +459,3 @@ def _listed(data: Mapping[str, tuple[AxisName, ...] | None]) -> str:
         sizes = " x ".join(str(axis or "?")[:40] for axis in (axes or ())[:8]) or "scalar"
         shown.append(f"{brief(name)} ({'any shape' if axes is None else sizes})")
     return ", ".join(shown) + (f" and {len(data) - 8} more" if len(data) > 8 else "")
-
-
-# --- is the first axis a batch?
-
-_FRONT = frozenset(
-    "Conv ConvInteger ConvTranspose FusedConv QLinearConv MaxPool AveragePool LpPool QLinearAveragePool "
-    "GlobalAveragePool GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool BatchNormalization GroupNorm "
-    "GroupNormalization InstanceNormalization DepthToSpace SpaceToDepth LRN RoiAlign Attention "
-    "DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention GroupQueryAttention MultiHeadAttention "
-    "QAttention".split()
-)
-"""Operators whose first input has the batch in front, and nothing else; of attention keys and values too."""
-_PAST = {
-    "DecoderMaskedMultiHeadAttention": (5, 6),
-    "GroupQueryAttention": (3, 4),
-    "MultiHeadAttention": (6, 7),
-}
-"""Inputs of attention that hold keys and values of earlier calls, with the batch in front."""
-_STACKED_PAST = {"Attention": 4, "DecoderMaskedSelfAttention": 4, "QAttention": 8}
-"""Input of ONNX Runtime's attention that holds both, with the batch second."""
-_RECURRENT = ("LSTM", "GRU", "RNN")
-_ALONG = {"Softmax": -1, "LogSoftmax": -1, "Hardmax": -1, "Concat": 0, "Split": 0, "ArgMax": 0, "ArgMin": 0}
-_ALONG |= {"TopK": -1, "Gather": 0, "GatherElements": 0}
-"""Operators that mix or pick values along the axis that an attribute names, and its default."""
-_REGROUPED = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
-
-class AxisPlace(NamedTuple):
-    """Position of an input's first axis in a tensor: within this axis, inside `outer` merged elements."""
-
-    axis: int
-    outer: int = 1
-
-
-class AllDecidedError(Exception):
-    """Raised once every input has a verdict and no fixed batch is left to be followed."""
-
-
-class FirstAxes:
-    """Positions of the first axes of inputs in every tensor: does the model treat them as a batch?
-
-    Operators compute a batch element by element: a convolution, a pooling, an attention or a product of
-    computed stacks of matrices has it in front. An axis along which an operator mixes, picks or distinguishes
-    values is no batch. A batch whose length the file fixes is followed to the end, as targets of Reshape may
-    hold it at any place.
-
-    lengths: of the first axes, by input; opened: inputs whose first axis has no length in the file; verdicts:
-    True for a batch, of inputs for which an operator decides it; stored: tensors with values in the file.
-    """
-
-    def __init__(self, lengths: Mapping[str, int], opened: Collection[str], stored: Collection[str]) -> None:
-        self.verdicts: dict[str, bool] = {}
-        self.pending = set(lengths)
-        self._lengths = dict(lengths)
-        self._opened = opened
-        self._at: dict[str, dict[str, AxisPlace]] = {name: {name: AxisPlace(0)} for name in lengths}
-        self._stored = stored
-
-    def judge(self, step: OnnxOperator) -> None:
-        """Find verdicts that an operator gives. Raises AllDecidedError after the last one."""
-        for index, source, place in self._tracked(step):
-            verdict = self._verdict(step, index, place.axis) if source in self.pending else None
-            if verdict is not None:
-                self._decide(source, verdict)
-
-    @property
-    def batch_places(self) -> dict[str, int]:
-        """Axis of every tensor that holds a batch whose length the file fixes."""
-        return {
-            name: place.axis
-            for name, places in self._at.items()
-            for source, place in places.items()
-            if self._is_followed(source)
-        }
-
-    def carry(self, step: OnnxOperator, results: Sequence[Value]) -> None:
-        """Follow the axes to an operator's results. Raises AllDecidedError."""
-        for index, source, place in self._tracked(step):
-            for name, value in zip(step.proto.output, results, strict=True):
-                if not isinstance(value, Tensor) or not self._is_tracked(source):
-                    continue
-                length = self._lengths[source]
-                there = _carried(step, index, place, length, value.dims)
-                if there is not None and _holds(value.dims, there, length):
-                    self._at.setdefault(name, {})[source] = there
-                elif there is not None and source in self.pending:
-                    self._decide(source, False)
-
-    def _tracked(self, step: OnnxOperator) -> list[tuple[int, str, AxisPlace]]:
-        return [
-            (index, source, place)
-            for index, name in enumerate(step.proto.input)
-            for source, place in self._at.get(name, {}).items()
-            if self._is_tracked(source)
-        ]
-
-    def _is_tracked(self, source: str) -> bool:
-        return source in self.pending or self._is_followed(source)
-
-    def _is_followed(self, source: str) -> bool:
-        """Return True for a batch whose length the file fixes."""
-        return self.verdicts.get(source, False) and source not in self._opened
-
-    def _decide(self, source: str, verdict: bool) -> None:
-        self.verdicts[source] = verdict
-        self.pending.discard(source)
-        if not self.pending and not any(map(self._is_followed, self.verdicts)):
-            raise AllDecidedError
-
-    def _verdict(self, step: OnnxOperator, index: int, place: int) -> bool | None:
-        rank, op = len(step.dims(index)), step.op
-        if index in _kernels(step.proto):
-            return False
-        if step.proto.domain == "com.microsoft" and index == _STACKED_PAST.get(op):
-            return place == 1
-        if index in _PAST.get(op, ()):
-            return place == 0
-        is_token = op.endswith("Attention") and index < 3 and index not in _held(step.proto)
-        if op in _FRONT and (index == 0 or is_token):
-            return place == 0
-        if op in _RECURRENT:
-            return place == (0 if step.integer("layout", 0) else 1)
-        if op == "RoiAlign":
-            return False
-        if op == "Scan":
-            scanned = step.integer("num_scan_inputs", 0)
-            along = step.integers("scan_input_axes") or (0,) * scanned
-            number = index - len(step.values) + scanned  # negative for a state, which is taken whole
-            is_scanned = 0 <= number < len(along) and place == step.axis(along[number], rank)
-            return False if is_scanned else None
-        if op == "CumSum":
-            given = step.known_integers(1, "axis")
-            return False if given and place == step.axis(given[0], rank) else None
-        pair = _MATRICES.get(op, ())
-        if index in pair:
-            second = index == pair[1]
-            inner = rank - 2 if second else rank - 1
-            if op == "Gemm" and step.integer("transB" if second else "transA", 0):
-                inner = 1 - inner
-            partner = step.need(pair[0] if second else pair[1])
-            if not isinstance(partner, Tensor):
-                return False if place == inner else None
-            if place >= rank - 2:
-                return False
-            behind = rank - place
-            shared = len(partner.dims) >= behind and partner.dims[-behind] == step.dims(index)[place]
-            return True if shared else None
-        if op == "Einsum":
-            return _of_equation(step, index, place)
-        if op in _ALONG and not (op == "Gather" and index):
-            return False if place == step.axis(step.integer("axis", _ALONG[op]), rank) else None
-        if op.endswith("LayerNormalization"):
-            return False if place >= step.integer("axis", -1) % rank else None
-        if op.startswith("Reduce"):
-            axes = step.axes_of(rank)
-            return False if axes is None or place in axes else None
-        # A stored operand with several values along the axis treats its places differently.
-        combined = op in SUMS or op in PRODUCTS
-        for name, value in zip(step.proto.input, step.values, strict=True) if combined else ():
-            dims = value.dims if isinstance(value, Constant) and name in self._stored else None
-            if dims and rank - place <= len(dims) and dims[place - rank] > 1:
-                return False
-        return None
-
-
-def _of_equation(step: OnnxOperator, index: int, place: int) -> bool | None:
-    """Return False for an axis that Einsum sums over, True for one that computed operands share."""
-    left, _, wanted = step.text("equation", "").replace(" ", "").partition("->")
-    terms = left.split(",")
-    if "." in left or len(terms) != len(step.values) or place >= len(terms[index]):
-        return None
-    letter = terms[index][place]
-    if letter not in wanted:
-        return False
-    others = [step.need(at) for at, term in enumerate(terms) if at != index and letter in term]
-    return True if any(isinstance(value, Tensor) for value in others) else None
-
-
-def _holds(dims: Dims, place: AxisPlace, length: int) -> bool:
-    """Return True if a tensor of these dims may hold a whole first axis of this length there."""
-    return 0 <= place.axis < len(dims) and dims[place.axis] % (place.outer * length) == 0
-
-
-def _carried(step: OnnxOperator, index: int, place: AxisPlace, length: int, out: Dims) -> AxisPlace | None:
-    """Return the place of a first axis in a result with dims `out`: axis -1 if it was cut, None if unknown.
-
-    length: of the first axis.
-    """
-    if step.op not in _REGROUPED:
-        axis = _carried_axis(step, index, place.axis, out)
-        return None if axis is None else AxisPlace(axis, place.outer)
-    # axes are merged and split, the order of the elements stays
-    outer = math.prod(step.dims(index)[: place.axis]) * place.outer
-    for axis in range(len(out)):
-        before = math.prod(out[:axis])
-        if before and outer % before == 0 and _holds(out, AxisPlace(axis, outer // before), length):
-            return AxisPlace(axis, outer // before)
-    return AxisPlace(-1)
-
-
-def _carried_axis(step: OnnxOperator, index: int, place: int, out: Dims) -> int | None:
-    """Return the axis of a result that an input's axis becomes, -1 if it was cut, None if unknown."""
-    dims, op = step.dims(index), step.op
-    if op in ("Loop", "Scan"):
-        return None
-    if op == "Transpose":
-        return permutation(step, len(dims)).index(place)
-    if op == "Gather":
-        axis = step.axis(step.integer("axis", 0), len(step.dims(0)))
-        return axis + place if index else place + (len(out) - len(dims)) * (place > axis)
-    if op == "Einsum":
-        terms, _, wanted = step.text("equation", "").replace(" ", "").partition("->")
-        letter = terms.split(",")[index][place : place + 1]
-        return None if "." in terms or letter not in wanted else wanted.index(letter)
-    if op.startswith(("Reduce", "Arg")) and len(out) < len(dims):
-        axes = step.axes_of(len(dims)) or (step.integer("axis", 0) % len(dims),)
-        return place - sum(axis < place for axis in axes)
-    return place + len(out) - len(dims) if len(out) >= len(dims) else None
