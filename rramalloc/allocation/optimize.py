@@ -261,7 +261,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
     def rank(found: Choice) -> tuple[float, float, int]:
         """Return (value, latency for equal intervals, arrays), by which allocations are ranked."""
         value = objective.value(found)
-        tie = found.makespan * value / problem.interval(found.copies, found.modes)
+        tie = found.makespan * value / problem.time.interval(found.copies, found.modes)
         return value, tie if request.objective == "interval" else 0.0, found.arrays
 
     if met and rank(start) < rank(answer.choice):

@@ -91,7 +91,7 @@ def _feed(problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], st
 
     def length(stage: int) -> int:
         """Return the steps or ticks of all batches of a stage."""
-        batches = -(-problem.total(stage, modes[stage]) // int(copies[stage]))
+        batches = -(-problem.time.total(stage, modes[stage]) // int(copies[stage]))
         return batches * problem.ticks(stage, modes[stage], int(copies[stage]))
 
     spare = problem.budget - problem.arrays(copies, modes)

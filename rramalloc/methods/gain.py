@@ -20,7 +20,7 @@ from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.work import REASONS, Work
 from rramalloc.timing.critical_path import chain_of
-from rramalloc.timing.simulate import Copies, makespan_of
+from rramalloc.timing.simulate import Copies
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
@@ -33,7 +33,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
             if promise <= best[0] or stop.is_used_up:
                 break
             stop.charge(cost.BATCH * int((-(-problem.graph.windows // copies)).sum()))
-            saved = path[-1].makespan - makespan_of(problem.graph, copies)
+            saved = path[-1].makespan - problem.choice(copies).makespan
             best = max(best, (saved / arrays, copies), key=itemgetter(0))
         path.append(problem.choice(best[1]))
     words = "heuristic: largest drop of the exact makespan per array"

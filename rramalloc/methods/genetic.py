@@ -24,7 +24,7 @@ from rramalloc.ndarrays import Ints
 from rramalloc.search import cost
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Copies, makespan_of_each
+from rramalloc.timing.simulate import Copies
 
 POPULATIONS = (100, 200)  # individuals of the two runs, as the source states
 ITERATIONS = 3  # generations, as the source states
@@ -82,7 +82,7 @@ class _Evolution:
         """Return the same individuals, the fastest first, of equals those with fewer arrays."""
         batches = float((-(-self.problem.graph.windows // population)).sum())
         self.stop.charge(cost.BATCH * batches + cost.INDIVIDUAL * len(population))
-        makespans = makespan_of_each(self.problem.graph, population)
+        makespans = self.problem.time.makespans(population, self.problem.graph.modes)
         return population[np.lexsort((population @ self.problem.demand, makespans))]
 
     def survivors(self, ordered: Ints) -> Ints:

@@ -47,7 +47,7 @@ def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
 
     def delay(found: Choice) -> float:
         lengthens = problem.step_time is not None and problem.step_time.moves
-        return steps(found) * (problem.step_ns(found.copies, found.modes) if lengthens else 1.0)
+        return steps(found) * (problem.time.step_ns(found.copies, found.modes) if lengthens else 1.0)
 
     incumbent = Incumbent(problem, delay)
     incumbent.propose(interval.solve(problem, stop.nested(stop.work), 0).choice)

@@ -6,13 +6,11 @@ The value of every neighbour is exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 
-import numpy as np
-
-from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import divisors
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import cost
@@ -20,7 +18,7 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import Copies, makespan_of_each
+from rramalloc.timing.simulate import Copies
 
 MOST_PAIRS = 3600
 """Pairs of stages that change together: all of 60 stages, as more take longer than a search."""
@@ -107,26 +105,14 @@ class Descent:
                 continue
             same.append(copies)
             if len(same) == size:
-                yield from self._timed_together(found.modes, same)
+                yield from self.problem.choices(same, found.modes)
                 same = []
-        yield from self._timed_together(found.modes, same)
-
-    def _timed_together(self, modes: ModeOfEach, copies: Sequence[Copies]) -> Iterator[Choice]:
-        """Yield allocations with the same blocks, timed in one call."""
-        if self.problem.alternatives is not None:  # a graph in blocks has the clocks of one alternative
-            yield from (self.problem.choice(row, modes) for row in copies)
-        elif copies:
-            makespans = makespan_of_each(
-                self.problem.graph.in_modes(modes),
-                np.array(copies, dtype=np.int64),
-            )
-            for row, makespan in zip(copies, makespans.tolist(), strict=True):
-                yield self.problem.choice(row, modes, makespan)
+        yield from self.problem.choices(same, found.modes)
 
     def _moves(self, found: Choice, stage: int) -> Iterator[Move]:
         """Return a batch and a copy more and fewer of its block, and other blocks of its length or arrays."""
         problem, mode, copies = self.problem, found.modes[stage], int(found.copies[stage])
-        total = problem.total(stage, mode)
+        total = problem.time.total(stage, mode)
         batches = -(-total // copies)
         length = batches * problem.ticks(stage, mode, copies)
         used = problem.arrays_of_stage(stage, mode, copies)
@@ -168,7 +154,7 @@ class Descent:
         def size(option: tuple[Mode, int]) -> tuple[int, int]:
             # Of modes that take as many arrays, as in whole tiles, those that read fewer cost less energy.
             stored = arrays.count_stored(stage, option[0]).arrays(1)
-            return problem.arrays_of_stage(stage, *option), stored * problem.total(stage, option[0])
+            return problem.arrays_of_stage(stage, *option), stored * problem.time.total(stage, option[0])
 
         return sorted(dict.fromkeys(options), key=size)[: None if self._is_cheap else _OTHER_MODES]
 

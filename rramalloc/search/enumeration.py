@@ -17,7 +17,6 @@ from rramalloc.search import cost
 from rramalloc.search.menu import StageModes, all_modes
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
-from rramalloc.timing.simulate import makespan_of_each
 
 MOST_ALLOCATIONS = 50_000
 """Allocations up to which all are timed where a search leaves a gap: it took longer, of the default work."""
@@ -28,8 +27,6 @@ MOST_STAGES = 12
 _SHARE = 0.5
 """Part of the work allowed, and of the time left, that timing all of them may take."""
 _SLOWEST_S = 2e-4  # wall clock of an allocation, made and measured, on slow machines
-_TOGETHER = 4
-"""Allocations with the same blocks from which on their windows are traced anew to time them in one call."""
 
 
 class _Options(NamedTuple):
@@ -114,10 +111,4 @@ def _timed(problem: Problem, options: Sequence[_Options], rows: Ints) -> Iterato
         copies = np.array([count for _, count in chosen], dtype=np.int64)
         alike.setdefault(tuple(mode for mode, _ in chosen), []).append(copies)
     for modes, of_modes in alike.items():
-        if problem.storage.choices or len(of_modes) < _TOGETHER:  # a graph in blocks has one clock a stage
-            yield from (problem.choice(copies, modes) for copies in of_modes)
-            continue
-        graph = problem.graph.in_modes(modes)
-        makespans = makespan_of_each(graph, np.array(of_modes))
-        for copies, makespan in zip(of_modes, makespans.tolist(), strict=True):
-            yield problem.choice(copies, modes, makespan)
+        yield from problem.choices(of_modes, modes)

@@ -87,8 +87,8 @@ class Target:
     def is_met_by(self, found: Choice) -> bool:
         """Return whether an allocation reaches what is given."""
         problem, copies, blocks = found.problem, found.copies, found.modes
-        interval = problem.interval(copies, blocks)
-        step_ns = math.inf if problem.step_time is None else problem.step_ns(copies, blocks)
+        interval = problem.time.interval(copies, blocks)
+        step_ns = math.inf if problem.step_time is None else problem.time.step_ns(copies, blocks)
         return (
             found.makespan <= (self.target_steps or math.inf)
             and interval <= (self.target_interval or math.inf)
@@ -146,7 +146,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
     """
 
     def arrays(found: Choice) -> float:
-        latency_ns = found.makespan * problem.step_ns(found.copies, found.modes)
+        latency_ns = found.makespan * problem.time.step_ns(found.copies, found.modes)
         return found.arrays if latency_ns <= target_ns * (1 + SAME_PRODUCT) else math.inf
 
     incumbent = Incumbent(problem, arrays)

@@ -43,7 +43,6 @@ from rramalloc.search.ranges import step_time_of
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.timing.access import StepTime
-from rramalloc.timing.simulate import makespan_of
 
 _PRIMES = 7919, 104729
 """Spread the seeds of rounds and budgets."""
@@ -136,7 +135,7 @@ class Tasks:
                 if outcome is Outcome.REFUTED:
                     archive.raise_bound(step.until, target + 1)
                 elif outcome is Outcome.FOUND:
-                    archive.propose(copies, makespan_of(self.problem.graph, copies))
+                    archive.propose(copies, self.problem.time.makespan(copies, self.problem.graph.modes))
                 if outcome is not Outcome.UNDECIDED:
                     succeeded += 1
                     break
@@ -165,7 +164,7 @@ class Tasks:
                 yield step
 
     def _timed(self, archive: Archive, step: FrontStep) -> Choice:
-        return self.problem.choice(archive.copies(step), None, step.makespan)
+        return self.problem.choice(archive.copies(step))
 
     def _with_budget(self, budget: int) -> Problem:
         return replace(self.problem, budget=Cost(budget))
@@ -285,7 +284,7 @@ def of_arrays(along: TimeObjective, stop: Work, seed: int, on_progress: FrontPro
     length = along.in_unit(1)
     points = [
         Point(
-            problem.choice(archive.copies(step), None, step.makespan),
+            problem.choice(archive.copies(step)),
             step.arrays,
             step.makespan * length,
             archive.bound(step) * length,
@@ -507,7 +506,7 @@ class _FrontSearch:
         for length in menu.lengths.tolist():
             copies = menu.cheapest(length)[0].copies
             if self.problem.is_allowed(copies):
-                self.archive.propose(copies, makespan_of(self.problem.graph, copies))
+                self.archive.propose(copies, self.problem.time.makespan(copies, self.problem.graph.modes))
         tasks = Tasks.of_round(0, menu, bounder, self.stop, self._effort(0), self.seed)
         self._do(tasks.search, self._first_budgets())
         while self._left_s > 0 and self._open():
@@ -603,9 +602,8 @@ def _of_step_lengths(along: TimeObjective, stop: Work, seed: int, on_progress: F
     archives = _explored(problem, step_time, stop, seed, on_progress)
     reached = list[Point]()
     for slots in (archive.slots for archive in archives):
-        for slot in np.flatnonzero(slots.makespan < NEVER).tolist():
-            makespan = int(slots.makespan[slot])
-            found = problem.choice(slots.copies[slot].astype(np.int64), None, makespan)
+        rows = slots.copies[slots.makespan < NEVER].astype(np.int64)
+        for found in problem.choices(rows, problem.graph.modes):
             reached.append(Point(found, found.arrays, along.value(found), 0.0))
     kept = undominated(reached)
     untils = [round(point.across) - 1 for point in kept[1:]] + [problem.budget]

@@ -234,7 +234,7 @@ class Improver:
         """Return the cheapest modes for lengths of an allocation, each times a random factor."""
         spread = _SPREADS[int(self._draw.integers(len(_SPREADS)))]
         factors = 1 - spread + 2 * spread * self._draw.random(len(start.copies))
-        length = self.problem.lengths(start.copies, start.modes)
+        length = self.problem.time.lengths(start.copies, start.modes)
         length = np.floor(length * factors + 0.5).astype(np.int64)
         return self.menu.with_length(np.maximum(length, 1))
 

@@ -151,8 +151,8 @@ class ArraysForInterval(IntervalSearch):
 
     def value(self, found: Choice) -> float:
         """Return the arrays of an allocation, infinity where its interval is too long."""
-        interval = self.problem.interval(found.copies, found.modes)
-        step_ns = self.problem.step_ns(found.copies, found.modes)
+        interval = self.problem.time.interval(found.copies, found.modes)
+        step_ns = self.problem.time.step_ns(found.copies, found.modes)
         return found.arrays if interval * step_ns <= self._most_ns else math.inf
 
     @override
@@ -230,7 +230,9 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
 
     def product(found: Choice) -> float:
-        return problem.interval(found.copies, found.modes) * problem.step_ns(found.copies, found.modes)
+        return problem.time.interval(found.copies, found.modes) * problem.time.step_ns(
+            found.copies, found.modes
+        )
 
     incumbent = Incumbent(problem, product)
     return incumbent, IntervalSearch(problem, incumbent, stop).run()

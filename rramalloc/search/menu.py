@@ -382,10 +382,10 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
         each = each.with_least(int(problem.held.least[stage]))
     limits = problem.limits
     if limits.fed_ns is not None:
-        per_copy = problem.access_ns(stage, each.modes)
+        per_copy = problem.time.access_ns(stage, each.modes)
         most_fed = np.floor(limits.fed_ns[stage] / np.maximum(per_copy, _NO_ACCESS) * (1 + SAME_PRODUCT))
         if limits.longest_step_ns is not None:
-            compute_ns = problem.compute_ns(stage, each.modes)
+            compute_ns = problem.time.compute_ns(stage, each.modes)
             most_fed[compute_ns > limits.longest_step_ns * (1 + SAME_PRODUCT)] = 0
         each = each.with_copies(np.minimum(most_fed, 2.0**40).astype(np.int64))
     return each
@@ -544,18 +544,18 @@ def shortest_step_ns(problem: Problem, stages: Sequence[StageModes]) -> float:
 
 def access_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
     """Time that the memory needs in a step for each mode of a stage."""
-    access_ns: Floats = problem.access_ns(stage, each.modes)[each.row] * each.low
+    access_ns: Floats = problem.time.access_ns(stage, each.modes)[each.row] * each.low
     return access_ns
 
 
 def step_of_modes(problem: Problem, stage: int, each: StageModes) -> Floats:
     """Return the shortest step of each mode of a stage that has the memory to itself, 0 if any will do."""
-    compute_ns = problem.compute_ns(stage, each.modes)
+    compute_ns = problem.time.compute_ns(stage, each.modes)
     return np.maximum(access_of_modes(problem, stage, each), compute_ns[each.row])
 
 
 def _least_access_ns(problem: Problem, stage: int, each: StageModes) -> float:
-    return float((problem.access_ns(stage, each.modes) * each.copies_of_modes()[0]).min())
+    return float((problem.time.access_ns(stage, each.modes) * each.copies_of_modes()[0]).min())
 
 
 def limited_to(problem: Problem, longest: int) -> Problem:
@@ -713,7 +713,7 @@ class Menu:
         numbers = np.array([self._number(i, *mode) for i, mode in enumerate(each)], dtype=np.int64)
         state, missing = State(numbers, found.copies.astype(np.int64)), numbers < 0
         if missing.any():
-            nearest = self.with_length(found.problem.lengths(found.copies, found.modes))
+            nearest = self.with_length(found.problem.time.lengths(found.copies, found.modes))
             state.block[missing] = nearest.block[missing]
             state.copies[missing] = nearest.copies[missing]
         return state

@@ -210,7 +210,7 @@ class TimeObjective(Objective):
 
     def length_of(self, found: Choice) -> float:
         """Return the length of a step in ns, 1 where steps or ticks are counted."""
-        return self.problem.step_ns(found.copies, found.modes) if self.unit == "ns" else 1
+        return self.problem.time.step_ns(found.copies, found.modes) if self.unit == "ns" else 1
 
 
 class Latency(TimeObjective):
@@ -355,9 +355,9 @@ class _LatencyByStep:
         menu = Menu.of(problem)
 
         def value(found: Choice) -> float:
-            step_ns = problem.step_ns(found.copies, found.modes)
+            step_ns = problem.time.step_ns(found.copies, found.modes)
             too_long = math.isfinite(most_interval_ns) and (
-                problem.interval(found.copies, found.modes) * step_ns > most_interval_ns
+                problem.time.interval(found.copies, found.modes) * step_ns > most_interval_ns
             )
             return math.inf if too_long else stream.steps_of(found, inputs) * step_ns
 
@@ -430,7 +430,7 @@ class Interval(TimeObjective):
 
     @override
     def value(self, found: Choice) -> float:
-        return self.problem.interval(found.copies, found.modes) * self.length_of(found)
+        return self.problem.time.interval(found.copies, found.modes) * self.length_of(found)
 
     @override
     def tie(self, found: Choice) -> float:
@@ -447,7 +447,7 @@ class Interval(TimeObjective):
             answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.modes
             makespan = f"at least {answer.lower_bound} {problem.time_unit}: {answer.proof}"
-            if problem.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
+            if problem.time.interval(copies, blocks) > steps or not problem.holds(copies, blocks):
                 answer = replace(answer, choice=menu.choice(problem, menu.cheapest(steps)[0]))
                 makespan = f"at least {answer.lower_bound} {problem.time_unit}, the cheapest modes"
             tried = f"interval {steps} proven best" if steps <= bound else f"interval at least {bound}"
@@ -626,10 +626,10 @@ class Sequential(TimeObjective):
     @override
     def value(self, found: Choice) -> float:
         problem, stages = self.problem, np.arange(len(found.copies))
-        lengths = problem.lengths(found.copies, found.modes)
+        lengths = problem.time.lengths(found.copies, found.modes)
         if self.by_step is None or self.unit != "ns":
             return int(lengths.sum())
-        alone_ns = problem.step_time_in(found.modes).alone_ns(stages, found.copies)
+        alone_ns = problem.time.step_time_in(found.modes).alone_ns(stages, found.copies)
         return math.fsum((lengths * alone_ns).tolist())
 
     @override

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from rramalloc.mapping.demand import Storage
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
+from rramalloc.search.exact_time import ExactTime
 from rramalloc.search.resources import ONE_KIND, Alternatives, Cost, Resources
 from rramalloc.status import Stopped
-from rramalloc.timing.access import StepTime, access_ns
-from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
+from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
-from rramalloc.timing.simulate import Copies, ExactTiming, makespan_of, simulate
+from rramalloc.timing.simulate import Copies, ExactTiming
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import TimeUnit
 
@@ -84,7 +84,6 @@ class Problem:
     held: Held = NOTHING_HELD
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
-    _access: dict[tuple[int, Mode], float] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.minimum > self.budget:
@@ -112,6 +111,11 @@ class Problem:
     def is_limited(self) -> bool:
         """True if modes were removed that exceed `fed_ns` or `longest`, whatever else is limited."""
         return self.limits.fed_ns is not None or self.limits.longest is not None
+
+    @cached_property
+    def time(self) -> ExactTime:
+        """What times its allocations."""
+        return ExactTime(self.graph, self.step_time, self.storage.hardware, self.alternatives)
 
     @property
     def time_unit(self) -> TimeUnit:
@@ -159,30 +163,16 @@ class Problem:
         """Return the arrays of `copies` of a mode of one stage."""
         return self.storage.count(stage, mode).arrays(copies)
 
-    def total(self, stage: int, mode: Mode) -> int:
-        """Return the number of blocks of this mode that cover the output of a stage."""
-        return self.graph.grids[stage].recut(mode.block).total
-
     def ticks(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the ticks of a batch of a stage."""
         return int(self.graph.clocks(stage, mode).of(np.array(copies)))
-
-    def lengths(self, copies: Copies, modes: ModeOfEach) -> Copies:
-        """Return the steps or ticks of all batches of every stage, int64."""
-        totals = [self.total(stage, mode) for stage, mode in enumerate(modes)]
-        lengths: Copies = -(-np.array(totals, dtype=np.int64) // copies)
-        return lengths * self.graph.batch_ticks(copies, modes)
-
-    def interval(self, copies: Copies, modes: ModeOfEach) -> int:
-        """Return the interval: the length of the longest stage, in steps or ticks."""
-        return int(self.lengths(copies, modes).max())
 
     def copies_allowed(self, stage: int, mode: Mode) -> tuple[int, int]:
         """Return the fewest and the most copies of a mode of one stage."""
         if self.one_block:
             return int(self.smallest[stage]), int(self.largest[stage])
         alone = self.graph.most_copies[stage] < self.graph.windows[stage]
-        most = 1 if alone else self.total(stage, mode)
+        most = 1 if alone else self.time.total(stage, mode)
         if self.held.most is not None:
             most = min(most, int(self.held.most[stage]))
         return int(self.smallest[stage]), most
@@ -199,58 +189,16 @@ class Problem:
         divides = all(self.divided(stage, mode) % count == 0 for stage, (count, mode) in each)
         return divides and not over and bool((copies >= self.smallest).all())
 
-    def access_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
-        """Time that the memory needs in a step per copy in each of these modes."""
-        return np.array([self._access_of(stage, mode) for mode in modes])
-
-    def _access_of(self, stage: int, mode: Mode) -> float:
-        step_time, hardware = self.step_time, self.storage.hardware
-        if step_time is None:
-            return 0.0
-        if hardware is None or mode == self.graph.modes[stage] or not step_time.access_ns_per_copy[stage]:
-            return float(step_time.access_ns_per_copy[stage])
-        key = self.graph.kinds[stage], mode  # equal stages move the same bytes
-        if key not in self._access:
-            node = mode.of_stage(self.graph.stages[stage])
-            self._access[key] = access_ns(self.graph.network, node, mode.block, hardware)
-        return self._access[key]
-
-    def compute_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
-        """Time of a common step that the bits of each of these variants take at least, 0 where all are equal.
-
-        The arrays of a step read as many bits as the stage with the most.
-        """
-        if self.step_time is None or not self.step_time.by_bits or self.alternatives is None:
-            return np.zeros(len(modes))
-        return self.alternatives.compute_ns(stage, modes)
-
-    def step_time_in(self, modes: ModeOfEach) -> StepTime:
-        """Return the step time with these modes. Raises ValueError where no time is given."""
-        if self.step_time is None:
-            raise ValueError("the problem has no step time")
-        if modes == self.graph.modes:
-            return self.step_time
-        access = [self._access_of(stage, mode) for stage, mode in enumerate(modes)]
-        compute_ns = self.step_time.compute_ns
-        if self.step_time.by_bits:
-            each = (self.compute_ns(stage, [mode]) for stage, mode in enumerate(modes))
-            compute_ns = max(compute_ns, *(float(own[0]) for own in each))
-        return replace(self.step_time, compute_ns=compute_ns, access_ns_per_copy=np.array(access))
-
-    def step_ns(self, copies: Copies, modes: ModeOfEach) -> float:
-        """Return the length of a step or tick of an allocation [ns]. Raises ValueError without a time."""
-        return self.step_time_in(modes).step_ns(copies)
-
     def excess(self, found: Choice, only: str = "") -> float:
         """Return the part by which an allocation exceeds its worst limit, or only one of them; 0 for none."""
         limits, over = self.limits.at_most or {}, [0.0]
         if not limits:
             return 0.0
-        step_ns = 1.0 if self.step_time is None else self.step_ns(found.copies, found.modes)
+        step_ns = 1.0 if self.step_time is None else self.time.step_ns(found.copies, found.modes)
         latency_ns, energy_pj = found.makespan * step_ns, 0.0
         if "energy_pj" in limits or "power_mw" in limits:
             energy_pj = self.measured(found.makespan, found.copies, found.modes).energy_pj or 0.0
-        interval = self.interval(found.copies, found.modes)
+        interval = self.time.interval(found.copies, found.modes)
         values = {
             "makespan": found.makespan, "interval": interval, "latency_ns": latency_ns,
             "interval_ns": interval * step_ns, "energy_pj": energy_pj, "power_mw": energy_pj / latency_ns,
@@ -262,7 +210,7 @@ class Problem:
         """Return energy and area of an allocation. Raises ValueError without [energy]."""
         if self.energy is None:
             raise ValueError("the hardware has no [energy]")
-        latency_ns = None if self.step_time is None else makespan * self.step_ns(copies, modes)
+        latency_ns = None if self.step_time is None else makespan * self.time.step_ns(copies, modes)
         return self.energy.measure(modes, copies, self.storage, latency_ns)
 
     def metrics(self, timing: ExactTiming) -> Metrics | None:
@@ -285,9 +233,18 @@ class Problem:
         """Return an allocation; modes: the graph's if left out, makespan: the exact one if it is known."""
         return Choice(self, modes or self.graph.modes, copies, makespan)
 
+    def choices(self, rows: Sequence[Copies] | Copies, modes: ModeOfEach) -> Iterator[Choice]:
+        """Yield allocations in the same modes, timed in one call where that pays."""
+        if modes != self.graph.modes and not self.time.is_timed_together(len(rows)):
+            yield from (self.choice(copies, modes) for copies in rows)
+        elif len(rows):
+            makespans = self.time.makespans(np.array(rows, dtype=np.int64), modes)
+            for copies, makespan in zip(rows, makespans.tolist(), strict=True):
+                yield self.choice(copies, modes, makespan)
+
     def timing(self, choice: Choice) -> ExactTiming:
         """Return the exact timing of an allocation."""
-        return simulate(self.in_modes(choice.modes).graph, choice.copies)
+        return self.time.timing(choice.copies, choice.modes)
 
     def is_allowed(self, copies: Copies) -> bool:
         """Return True if an allocation keeps to the budget and to the bounds of every stage."""
@@ -368,15 +325,7 @@ class Choice:
         """The exact makespan."""
         if self.known is not None:
             return self.known
-        graph = self.problem.graph
-        if self.modes == graph.modes:
-            return makespan_of(graph, self.copies)
-        grids = zip(graph.grids, self.modes, strict=True)
-        shapes = Shapes.of(tuple(grid.recut(block.block) for grid, block in grids))
-        batches = int((-(-shapes.total // self.copies)).sum())
-        starts, first = np.empty(batches, dtype=np.int64), np.empty(len(self.copies) + 1, dtype=np.int64)
-        ticks = graph.batch_ticks(self.copies, self.modes)
-        return int(batch_starts(graph.flat_extents, shapes, ticks, self.copies, NEXT_STEP, starts, first))
+        return self.problem.time.makespan(self.copies, self.modes)
 
     @cached_property
     def arrays(self) -> Cost:

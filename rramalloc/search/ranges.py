@@ -190,7 +190,7 @@ class StepLengths:
             ends = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
             return cls(problem, step_time, none, none.astype(np.int64), none.astype(np.int64), *ends)
         stages = all_modes(problem)
-        per_copy = [problem.access_ns(stage, each.modes) for stage, each in enumerate(stages)]
+        per_copy = [problem.time.access_ns(stage, each.modes) for stage, each in enumerate(stages)]
         ranges = [each.copies_of_modes() for each in stages]
         together = sum if step_time.shared else max
         end_ns = together(float((ns * own[1]).max()) for ns, own in zip(per_copy, ranges, strict=True))
@@ -203,7 +203,7 @@ class StepLengths:
             )
         every = np.concatenate(per_copy)
         if step_time.by_bits:  # the time that bits compute is one more length, whatever the copies
-            listed = [problem.compute_ns(i, each.modes) for i, each in enumerate(stages)]
+            listed = [problem.time.compute_ns(i, each.modes) for i, each in enumerate(stages)]
             lengths = np.unique(np.concatenate(listed))
             every = np.concatenate([every, lengths])
             least, most = (

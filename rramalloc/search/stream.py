@@ -65,7 +65,7 @@ def steps_of(found: Choice, inputs: int) -> int:
     """Return the steps or ticks of `inputs` inputs that stream through an allocation."""
     if inputs == 1:
         return found.makespan
-    return found.makespan + (inputs - 1) * found.problem.interval(found.copies, found.modes)
+    return found.makespan + (inputs - 1) * found.problem.time.interval(found.copies, found.modes)
 
 
 def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:

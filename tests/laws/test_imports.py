@@ -76,6 +76,18 @@ def test_what_a_room_names_is_there(room: Room) -> None:
     assert sum(other.order == room.order for other in rooms().values()) == 1
 
 
+def test_searches_and_methods_time_allocations_at_one_door() -> None:
+    timers = {"makespan_of", "makespan_of_each", "makespans", "simulate"}
+    doors = {
+        path.stem
+        for folder in ("search", "methods")
+        for path in (PACKAGE / folder).glob("*.py")
+        for name in timers
+        if any(module.endswith(f".{name}") for module in imports(path))
+    }
+    assert doors == {"exact_time"}
+
+
 def test_generated_files_are_as_the_rooms_say() -> None:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     assert spec is not None

@@ -187,7 +187,7 @@ def ways_in(
     for copies, makespan in zip(rows, makespan_of_each(fixed.graph, rows).tolist(), strict=True):
         assert fixed.step_time is not None
         step_ns, total = fixed.step_time.step_ns(copies), problem.measured(makespan, copies, chosen).total
-        interval = problem.interval(copies, chosen)
+        interval = problem.time.interval(copies, chosen)
         yield {
             "arrays": taken[tuple(copies.tolist())], "makespan": makespan, "latency_ns": makespan * step_ns,
             "interval": interval, "interval_ns": interval * step_ns,

@@ -292,13 +292,13 @@ def test_modes_within_an_interval_keep_it_with_every_number_of_copies(random: Ra
     """A batch of more copies may take longer, so that the copies left of a block need not be a range."""
     case = random_problem(random, 6, 5, OPS, 3, tick)
     problem, blocks = case.problem, case.problem.graph.modes
-    longest = random.choice([problem.interval(row, blocks) for row in case.allocations[:50]])
+    longest = random.choice([problem.time.interval(row, blocks) for row in case.allocations[:50]])
     limited = limited_to(problem, longest)
     for i, each in enumerate(all_modes(limited)):
         every = range(1, int(limited.largest[i]) + 1)
         ends = zip(*(end.tolist() for end in each.copies_of_modes()), strict=True)
         left = {n for low, high in ends for n in range(low, high + 1)}
-        total = problem.total(i, blocks[i])
+        total = problem.time.total(i, blocks[i])
         lengths = {n: -(-total // n) * problem.ticks(i, blocks[i], n) for n in every}
         assert left.intersection(every) == {n for n, length in lengths.items() if length <= longest}
 
@@ -342,7 +342,8 @@ def test_a_mode_outside_of_the_menu_has_one_that_stands_in_for_it() -> None:
             outside += 1
             assert state.arrays <= found.arrays
             assert (
-                problem.lengths(state.copies, state.modes) <= problem.lengths(found.copies, found.modes)
+                problem.time.lengths(state.copies, state.modes)
+                <= problem.time.lengths(found.copies, found.modes)
             ).all()
     assert outside
     assert auto.solve(problem, Work(), 0).choice.makespan == 46

@@ -409,7 +409,7 @@ class Neighbours:
             modes = set(listed.modes)
             times.append(
                 min(
-                    problem.total(stage, mode) * access_ns(graph.network, node, mode.block, hardware)
+                    problem.time.total(stage, mode) * access_ns(graph.network, node, mode.block, hardware)
                     for mode in modes
                 )
             )

@@ -111,8 +111,8 @@ class LoadedRun(RangedByArrays):
 
     def run_ns(self, found: Choice) -> float:
         """Time of all inputs: the latency of one, and an interval for each of the others."""
-        interval = self.problem.interval(found.copies, found.modes) if self.inputs > 1 else 0
-        step_ns = self.problem.step_ns(found.copies, found.modes)
+        interval = self.problem.time.interval(found.copies, found.modes) if self.inputs > 1 else 0
+        step_ns = self.problem.time.step_ns(found.copies, found.modes)
         return (found.makespan + (self.inputs - 1) * interval) * step_ns
 
     @override
