@@ -31,6 +31,7 @@ from rramalloc.search.bound.turns import LowerSide
 from rramalloc.search.cores import cores
 from rramalloc.search.improve import Improver
 from rramalloc.search.kernels.slots import NO_SLOTS, Slots
+from rramalloc.search.kind_starts import kind_starts
 from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost
@@ -119,7 +120,7 @@ def solve_to_target(
 
     menu: the modes that are allowed, all of them if left out.
     """
-    search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem), warm_start)
+    search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem, stop), warm_start)
     state = search.run()
     best, proof = state.best, search.proof(state)
     # Departure 5. Boxes prove the fewest arrays themselves; of modes `solve_with_ties` seeks them.
@@ -212,7 +213,7 @@ class AutoSearch:
     def init(self) -> SearchState:
         """Return the state after first allocations and bounds, or only allocations if the time is up."""
         problem, menu, stop = self.problem, self.menu, self.stop
-        interval = menu.smallest_interval(problem)
+        interval = menu.smallest_interval(problem, stop)
         bound = max(self.warm_start.lower_bound, interval)
         accounts = stop.nested(stop.work), stop.nested(stop.work)
         state = SearchState(menu.choice(problem, menu.smallest), bound, *accounts, stop.spent_s)
@@ -224,6 +225,9 @@ class AutoSearch:
         if given is not None:
             self._update(state, given)
             starts.append(menu.state(given))
+        for found in kind_starts(problem, stop):
+            self._update(state, found)
+            starts.append(menu.state(found))
         for start in starts:
             self._update(state, menu.choice(problem, start))
         self._report(state)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -325,8 +326,12 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: FrontP
     problem, front = along.problem, _ByBudgets(along, stop, seed)
     least, most = problem.minimum, problem.budget
     levels = sorted({round(level) for level in np.geomspace(least, most, _LEVELS).tolist()} | {least, most})
+    is_short = stop.work < _WORK_PER_LEVEL * len(levels)
     for number, budget in enumerate(reversed(levels)):
-        front.search(budget, max(_WORK_PER_LEVEL, stop.work // len(levels)))
+        if is_short and stop.spent_s >= stop.work_s:
+            front.begin(budget)
+        else:
+            front.search(budget, max(_WORK_PER_LEVEL, stop.work // len(levels)))
         if on_progress is not None:
             on_progress(len(front.points), _LEVELS_PART * (number + 1) / len(levels))
         if stop.out_of_time:
@@ -351,6 +356,19 @@ class _ByBudgets:
     seed: int
     points: list[Point] = field(default_factory=list)
     bounds: dict[int, float] = field(default_factory=dict)
+
+    @cached_property
+    def _menu(self) -> Menu:
+        return Menu.of(self.along.problem, self.stop)
+
+    def begin(self, budget: int) -> None:
+        """Take the cheapest modes for the smallest interval within a budget, where no work is left."""
+        within = replace(self.along.problem, budget=Cost(budget))
+        interval = self._menu.smallest_interval(within, self.stop)
+        found = self._menu.choice(within, self._menu.cheapest(interval, self.stop)[0])
+        self.bounds[budget] = self.along.in_unit(interval)
+        if within.holds(found.copies, found.modes):
+            self.points.append(Point(found, found.arrays, self.along.value(found), 0.0))
 
     def search(self, budget: int, work: int) -> None:
         """Search the least value within a budget."""

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rramalloc.ndarrays import Floats, Ints
+from rramalloc.compiled import compiled, compiled_part
+from rramalloc.ndarrays import Bools, Floats, Ints
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search import cost
 from rramalloc.search.work import Work
@@ -22,7 +23,7 @@ from rramalloc.search.work import Work
 _DEAREST = 2.0**60  # highest price, in costs for all that a limit leaves: no option costs so much
 _HALVINGS = 120  # bisection of a price: 60 find its order of magnitude, and a double has 53 bits
 _ROUNDS_OF_PRICES = 6  # of block coordinate ascent: prices hardly move after these
-_LOOKS_PER_OPTION = 60  # charged for prices: most of the halvings of an order of magnitude see few options
+LOOKS_PER_OPTION = 60  # charged for prices: most of the halvings of an order of magnitude see few options
 _MOST_COMBINATIONS = 2**24
 """Limit of the combinations of kept sums with the options of one stage: it bounds the memory."""
 MOST_SUMS_OF_SEVERAL = 2**9
@@ -126,7 +127,7 @@ def least_sum(options: Knapsack, stop: Work) -> LeastSum:
     """
     several = len(options.room) > 1
     prices, least = dual(options)
-    stop.charge(cost.OPTION * len(options.costs) * _LOOKS_PER_OPTION)
+    stop.charge(cost.OPTION * len(options.costs) * LOOKS_PER_OPTION)
     greedy = _frugal(options) if several else _greedy(options, options.reduced_costs(prices))
     most = float(options.costs[greedy].sum())
     slack = SAME_SUM * most
@@ -228,10 +229,36 @@ def _undominated(costs: Ints | Floats, taken: Ints, among: Ints) -> Ints:
     if taken.shape[1] == 1:
         falling = np.minimum.accumulate(taken[order, 0])
         return order[np.diff(falling, prepend=2**62) < 0]
-    kept = list[int]()
-    best = np.zeros((0, taken.shape[1]), dtype=np.int64)
-    for place, row in enumerate(taken[order]):  # of those before none costs more
-        if not (best <= row).all(axis=1).any():
-            best = np.vstack([best[~(row <= best).all(axis=1)], row])
-            kept.append(place)
+    kept = np.zeros(len(order), dtype=np.bool_)
+    _mark_undominated(taken[order], np.empty(len(order), dtype=np.int64), kept)
     return order[kept]
+
+
+@compiled
+def _mark_undominated(rows: Ints, front: Ints, kept: Bools) -> None:
+    """Mark the rows that no row before them undercuts in every column; front: room for all row numbers."""
+    size = 0
+    for row in range(len(rows)):
+        place = 0
+        while place < size and not _is_at_most(rows, front[place], row):
+            place += 1
+        if place < size:  # what undercuts one row is likely to undercut the next
+            front[0], front[place] = front[place], front[0]
+            continue
+        kept[row] = True
+        left = 0
+        for place in range(size):
+            if not _is_at_most(rows, row, front[place]):
+                front[left] = front[place]
+                left += 1
+        front[left] = row
+        size = left + 1
+
+
+@compiled_part
+def _is_at_most(rows: Ints, first: int, second: int) -> bool:
+    """Return True if no column of the first row exceeds that of the second."""
+    is_at_most = True
+    for column in range(rows.shape[1]):
+        is_at_most &= rows[first, column] <= rows[second, column]
+    return is_at_most

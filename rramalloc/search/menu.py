@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
@@ -41,6 +41,7 @@ from rramalloc.search.resources import (
     prices_of_limits,
     whole_price,
 )
+from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import STEP, BatchTicks
 
 MOST_BLOCKS = 40
@@ -415,7 +416,7 @@ def with_least_cost(problem: Problem) -> Problem:
     """
     problem = replace(problem, once=cheapest_of_each(problem))
     if len(problem.resources.weights) > 1:
-        Menu.of(problem)  # raises where the cheapest modes fit, but no choice keeps to the limits of kinds
+        _check_budget(problem, all_modes(problem))  # the cheapest modes fit, but not always within all limits
     return problem
 
 
@@ -624,7 +625,7 @@ class Menu:
     first: number of the first kept mode of every stage, and of all; numbers: for each stage and every row of
     its table the place among its kept ones, -1 for none.
     axes: what is limited beside the cost, prices: of it; alike: where something is, the staircases of every
-    stage, one for each kind of arrays and sensitivity.
+    stage, one for each kind of arrays and sensitivity; known: smallest interval by budget, once it is known.
     """
 
     stages: tuple[StageModes, ...]
@@ -636,6 +637,7 @@ class Menu:
     axes: tuple[Axis, ...] = ()
     prices: Prices = ()
     alike: tuple[tuple[_AlikeStair, ...], ...] = ()
+    known: dict[int, int] = field(default_factory=dict)
 
     def tables(self, problem: Problem, slots: Slots = NO_SLOTS, *, low: bool = False) -> MenuTables:
         """Return the menu in the form that compiled searches read, with the constraints of a problem.
@@ -684,17 +686,26 @@ class Menu:
             return np.unique(np.concatenate([own.length for some in self.alike for own in some]))
         return np.unique(self.stairs.length[: self.stairs.first[len(self.stages)]])
 
-    def smallest_interval(self, problem: Problem) -> int:
-        """Return the smallest interval with which the cheapest modes fit the budget, by bisection."""
+    def smallest_interval(self, problem: Problem, stop: Work | None = None) -> int:
+        """Return the smallest interval with which the cheapest modes fit the budget, by bisection.
+
+        Where time runs out an interval that no allocation undercuts.
+        """
+        budget = int(problem.budget)
+        if budget in self.known:
+            return self.known[budget]
         low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         if self.axes:
             high = max(int(own.length[0]) for some in self.alike for own in some)
         while low < high:
             middle = (low + high) // 2
-            if self.cheapest(middle)[1] <= problem.budget:
+            if stop is not None and stop.out_of_time:
+                return low
+            if self.cheapest(middle, stop)[1] <= budget:
                 high = middle
             else:
                 low = middle + 1
+        self.known[budget] = low
         return low
 
     def intervals(self, problem: Problem) -> Ints:
@@ -726,7 +737,7 @@ class Menu:
                 return number
         return -1
 
-    @property
+    @cached_property
     def smallest(self) -> State:
         """The fewest arrays of every stage."""
         return self.cheapest(2**60)[0]
@@ -737,14 +748,14 @@ class Menu:
         first = self.first[:-1]
         return State(first.copy(), self.blocks.least[first])
 
-    def cheapest(self, length: int) -> tuple[State, int]:
-        """Return the least cost with which no stage takes longer, and a bound of it.
+    def cheapest(self, length: int, stop: Work | None = None) -> tuple[State, int]:
+        """Return the least cost with which no stage takes longer, and a bound of it; stop: is charged.
 
         It is 2**60 if a stage must take longer, or something take more than its limit.
         """
         if self.axes:
             alike = self._steps_of_alike(length)
-            chosen, arrays = cheapest_options(_options_of(alike, self.axes), self.axes)
+            chosen, arrays = cheapest_options(_options_of(alike, self.axes), self.axes, stop)
             if not chosen:
                 return self.smallest if length < 2**60 else self.with_length(
                     np.full(len(alike), length)
@@ -786,16 +797,20 @@ class Menu:
                 yield self.mode(int(stairs.block[step])), int(stairs.copies[step])
 
     @classmethod
-    def of(cls, problem: Problem) -> Menu:
-        """Return the menu of a problem. Raises BudgetError if no modes within its limits fit the budget."""
+    def of(cls, problem: Problem, stop: Work | None = None) -> Menu:
+        """Return the menu of a problem; stop: is charged for the prices of its limits.
+
+        Raises BudgetError if no modes within its limits fit the budget.
+        """
         stages = all_modes(problem)
         _check_budget(problem, stages)
         axes = problem.resources.axes
         menu = cls._joined(stages, axes, tuple(0.0 for _ in axes))
         if not axes:
             return menu
-        options = _options_of(menu._steps_of_alike(menu.smallest_interval(problem)), axes)
-        return cls._joined(stages, axes, prices_of_limits(options, axes)[0])
+        options = _options_of(menu._steps_of_alike(menu.smallest_interval(problem, stop)), axes)
+        priced = cls._joined(stages, axes, prices_of_limits(options, axes, stop)[0])
+        return replace(priced, known=menu.known)  # prices change no interval
 
     @classmethod
     def _joined(cls, stages: tuple[StageModes, ...], axes: tuple[Axis, ...], prices: Prices) -> Menu:

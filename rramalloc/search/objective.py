@@ -31,6 +31,7 @@ from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.enumeration import MOST_ALLOCATIONS, MOST_AT_ONCE, every_choice
 from rramalloc.search.fewest import NO_TARGET, Target
+from rramalloc.search.kind_starts import kind_starts
 from rramalloc.search.menu import Menu, all_modes, limited_to, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
@@ -688,7 +689,8 @@ class RangedByArrays(Objective):
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
             model.update(menu.choice(self.problem, start))
-        for given in (self.problem.start_within, *self.starts(stop), *starts):
+        of_kinds = kind_starts(self.problem, stop)
+        for given in (self.problem.start_within, *self.starts(stop), *of_kinds, *starts):
             if given is not None:
                 model.update(given)
         bound = 0.0

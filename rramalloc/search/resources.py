@@ -26,8 +26,11 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
+from rramalloc.records import MAX_WORK
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.knapsack import MOST_SUMS_OF_SEVERAL, Knapsack, cheapest, dual
+from rramalloc.search import cost
+from rramalloc.search.knapsack import LOOKS_PER_OPTION, MOST_SUMS_OF_SEVERAL, Knapsack, cheapest, dual
+from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 from rramalloc.units import Unit, area, number_of
 
@@ -181,15 +184,21 @@ Option = tuple[int, ...]
 """Cost of a choice of a stage, then what it takes of every axis."""
 
 
-def cheapest_options(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[list[int], int]:
+def cheapest_options(
+    options: Sequence[Sequence[Option]], axes: Sequence[Axis], stop: Work | None = None
+) -> tuple[list[int], int]:
     """Return the options with the least cost in sum within all limits, one a stage, and a bound of the sum.
 
-    No options and 2**60 if none keep to the limits.
+    No options and 2**60 if none keep to the limits. stop: is charged, and its clock and token end it without
+    options, with a bound.
     """
     if not all(options):
         return [], 2**60
     table = _table(options, axes)
-    chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else MOST_SUMS_OF_SEVERAL)
+    share = None if stop is None else stop.nested(MAX_WORK)
+    chosen, exact = cheapest(table, _MOST_SUMS if len(axes) < 2 else MOST_SUMS_OF_SEVERAL, share)
+    if stop is not None and share is not None:
+        stop.charge(share.spent_s)
     if not len(chosen):  # of more sums than are kept none may be found, though one exists
         return [], 2**60 if exact else _rounded_up(dual(table)[1])
     least = int(table.costs[chosen].sum())
@@ -205,9 +214,13 @@ def _table(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> Knapsac
     )
 
 
-def prices_of_limits(options: Sequence[Sequence[Option]], axes: Sequence[Axis]) -> tuple[Prices, int]:
+def prices_of_limits(
+    options: Sequence[Sequence[Option]], axes: Sequence[Axis], stop: Work | None = None
+) -> tuple[Prices, int]:
     """Return prices at which the cheapest options about keep to the limits, and the bound that they prove."""
     prices, bound = dual(_table(options, axes))
+    if stop is not None:
+        stop.charge(cost.OPTION * sum(map(len, options)) * LOOKS_PER_OPTION)
     each = zip(prices.tolist(), axes, strict=True)
     rounded = tuple(float(round(price)) if any(axis.per_array) else price for price, axis in each)
     return rounded, _rounded_up(bound)

@@ -208,3 +208,18 @@ def test_bits_without_a_choice_stay_on_each_kind_alone() -> None:
     for kind, problem in alone.items():
         modes = auto.solve(problem, Work(work=LITTLE), 0).choice.modes
         assert [mode[-3:] for mode in modes] == [(8, 8, kind), (8, 4, kind)]
+
+
+@pytest.mark.usefixtures("no_enumeration")
+def test_energy_with_no_work_is_that_of_the_best_first_allocation() -> None:
+    """Every kind alone and the fullest kinds come before any search."""
+    energy = {"read_pj": 1.0, "leakage_mw": 0.1, "area_um2": 100.0}
+    document = hardware(SMALL, LARGE, energy=energy, timing={"step_ns": 10.0}, areas=False).to_dict()
+    document["kinds"][1]["energy"] = {"read_pj": 9.0, "leakage_mw": 0.9, "area_um2": 150.0}
+    machine = Hardware.model_validate(document)
+    found = rramalloc.optimize("alexnet", hardware=machine, objective="energy", work=0).energy_pj
+    assert found is not None
+    for name in ("fullest-kind", "single-kind"):
+        other = rramalloc.optimize("alexnet", hardware=machine, method=name, work=1).energy_pj
+        assert other is not None
+        assert found <= other

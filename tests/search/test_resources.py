@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rramalloc.search.cost import COMBINATION
 from rramalloc.search.resources import (
     MOST_PARTS,
     Axis,
@@ -19,6 +20,7 @@ from rramalloc.search.resources import (
     prices_of_limits,
     whole_price,
 )
+from rramalloc.search.work import Work
 
 randoms = st.integers(0, 2**32).map(Random)
 
@@ -84,3 +86,18 @@ def test_prices_bound_the_least_cost(random: Random) -> None:
                 for own in some
             )
             assert paid <= limit
+
+
+def test_what_ends_a_search_ends_the_least_sum() -> None:
+    """Charged by the options looked at; an interrupt leaves a bound, no answer and no false refusal."""
+    axes = tuple(Axis(str(kind), 100, tuple(int(own == kind) for own in range(3))) for kind in range(3))
+    options = [
+        [(1 + (stage * kind) % 7, *np.eye(3, dtype=int)[kind]) for kind in range(3)] for stage in range(150)
+    ]
+    stop = Work()
+    chosen, cost = cheapest_options(options, axes, stop)
+    assert len(chosen) == 150
+    assert stop.spent_s >= 150 * 3 * COMBINATION
+    stop.interrupted = True
+    none, bound = cheapest_options(options, axes, stop)
+    assert (none, bound <= cost) == ([], True)

@@ -90,3 +90,12 @@ def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
     """Whether one is no worse in both, and better by more than rounding in one of them."""
     no_worse = all(own <= its * (1 + 1e-12) for own, its in zip(one, other, strict=True))
     return no_worse and any(own < its * (1 - 1e-12) for own, its in zip(one, other, strict=True))
+
+
+def test_little_work_is_kept() -> None:
+    """Searches until the work is used up, then the cheapest modes of every budget, with their bound."""
+    front = rramalloc.pareto("alexnet", hardware=hardware(60_000, 16_000), work=1)
+    assert front.work_s is not None
+    assert front.work_s < 0.5  # of 0.05; 48 searches of one unit take five times as much
+    assert len(front.points) > 10
+    assert all(point.lower_bound <= point.value for point in front.points)
