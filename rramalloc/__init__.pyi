@@ -70,12 +70,28 @@ from rramalloc.commands.tune.tune import tune as tune
 from rramalloc.commands.tune.tuning import Tuning as Tuning
 from rramalloc.commands.tune.tuning import Tuning as _Tuning
 from rramalloc.commands.verify.verification import Verification as _Verification
+from rramalloc.commands.verify.verify import EarlyReadError as EarlyReadError
 from rramalloc.commands.verify.verify import verify as verify
 from rramalloc.commands.warm_up.warm_up import WarmUp as _WarmUp
 from rramalloc.commands.warm_up.warm_up import warm_up as warm_up
 from rramalloc.errors import BudgetError as BudgetError
+from rramalloc.errors import CapacityError as CapacityError
+from rramalloc.errors import DeviceError as DeviceError
+from rramalloc.errors import FileError as FileError
+from rramalloc.errors import InfeasibleError as InfeasibleError
+from rramalloc.errors import LimitError as LimitError
+from rramalloc.errors import MisplacedError as MisplacedError
+from rramalloc.errors import MissingLatencyError as MissingLatencyError
+from rramalloc.errors import NetworkError as NetworkError
+from rramalloc.errors import PluginError as PluginError
 from rramalloc.errors import RramallocError as RramallocError
+from rramalloc.errors import SimulatorError as SimulatorError
+from rramalloc.errors import SolverError as SolverError
+from rramalloc.errors import SpecError as SpecError
 from rramalloc.errors import TargetError as TargetError
+from rramalloc.errors import UnknownNameError as UnknownNameError
+from rramalloc.errors import UnsupportedError as UnsupportedError
+from rramalloc.errors import WorkerError as WorkerError
 from rramalloc.hardware.hardware import Hardware as Hardware
 from rramalloc.hardware.hardware import Hardware as _Hardware
 from rramalloc.hardware.loader import load_hardware as load_hardware
@@ -95,22 +111,38 @@ from rramalloc.version import __version__ as __version__
 __all__ = [
     "Allocation",
     "BudgetError",
+    "CapacityError",
     "Comparison",
+    "DeviceError",
+    "EarlyReadError",
     "Evaluation",
     "Explanation",
+    "FileError",
     "Hardware",
+    "InfeasibleError",
     "Inspection",
+    "LimitError",
+    "MisplacedError",
+    "MissingLatencyError",
     "Network",
+    "NetworkError",
     "ParetoFront",
     "Placement",
+    "PluginError",
     "Problem",
     "ReloadPlan",
     "RramallocError",
     "Simulation",
+    "SimulatorError",
     "Sizing",
+    "SolverError",
+    "SpecError",
     "StageGraph",
     "TargetError",
     "Tuning",
+    "UnknownNameError",
+    "UnsupportedError",
+    "WorkerError",
     "__version__",
     "chiplet_compare",
     "chiplet_cost",

@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rramalloc import choices
 from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
 from rramalloc.errors import RramallocError, SpecError, UnknownNameError, suggestion
+from rramalloc.progress import LOGGER
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])
@@ -138,10 +139,13 @@ def checked(call: Call) -> Call:
         for name in bound.arguments.keys() & kinds().keys():
             bound.arguments[name] = _fitted(name, *kinds()[name], bound.arguments[name])
         try:
-            return call(*bound.args, **bound.kwargs)
+            result = call(*bound.args, **bound.kwargs)
         except RramallocError as error:
             error.in_python = True
             raise
+        for text in getattr(result, "warnings", ()):
+            LOGGER.warning("%s: %s", call.__name__, text)
+        return result
 
     check.__signature__ = signature  # type: ignore[attr-defined]
     for annotation in call.__annotations__.values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import multiprocessing
 import pickle
 import subprocess
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 import rramalloc
-from rramalloc.errors import SpecError
+from rramalloc.errors import RramallocError, SpecError
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
@@ -43,6 +44,9 @@ NODES = [
     {"name": "in", "op": "input", "shape": [1, 6, 6]},
     {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 3},
 ]
+
+
+NETWORK = rramalloc.Network.build("small", NODES)
 
 
 class Steps:
@@ -117,6 +121,51 @@ def test_every_call_takes_a_latency_table_as_a_dict(name: str) -> None:
             same_with_document(name, "latency_table", table)
         return
     assert same_with_document(name, "table" if name == "estimate_latency" else "latency_table", table)
+
+
+@pytest.mark.parametrize("name", [*calls_with("network"), *calls_with("source")])
+def test_every_call_takes_a_network_as_a_dict(name: str) -> None:
+    if name in (
+        "convert",
+        "estimate_latency",
+        "export_check",
+        "fold",
+        "load",
+        "measure_latency",
+        "open_device",
+    ):
+        pytest.skip("writes a file, or takes the network by the same function as those below")
+    assert same_with_document(name, "source" if name.startswith("chiplet") else "network", NETWORK)
+
+
+def test_a_dict_of_another_form_is_refused_by_its_field() -> None:
+    with pytest.raises(SpecError, match="network in memory: nodes: this field is missing"):
+        rramalloc.load({"format": "rramalloc-network/1", "name": "x"})
+    with pytest.raises(SpecError, match="input_values"):
+        rramalloc.load(NETWORK.to_dict(), input_values={"x": 1})
+
+
+def test_the_logger_tells_improvements_and_warnings(caplog: pytest.LogCaptureFixture) -> None:
+    """The preset isaac-todaes has values that no source confirms, of which its results warn."""
+    with caplog.at_level(logging.INFO, logger="rramalloc"):
+        found = rramalloc.optimize("alexnet", 400, hardware="isaac-todaes", work=1)
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert [text for level, text in told if level == "WARNING"] == [f"optimize: {w}" for w in found.warnings]
+    assert found.warnings
+    assert any(level == "INFO" and f"makespan {found.makespan}, bound" in text for level, text in told)
+
+
+def test_the_logger_is_silent_unless_configured() -> None:
+    program = "import rramalloc; rramalloc.inspect('alexnet', hardware='isaac-todaes')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+def test_every_error_of_a_call_is_a_public_name() -> None:
+    kinds = [RramallocError]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert getattr(rramalloc, kind.__name__) is kind
 
 
 def test_sweep_and_size_take_dicts_in_their_own(tmp_path: Path) -> None:

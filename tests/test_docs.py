@@ -33,7 +33,9 @@ READERS: Mapping[str, Callable[[str], Any]] = {
     "toml": tomllib.loads,
     "csv": lambda text: list(csv.reader(text.splitlines())),
 }
-ELSEWHERE = {"networks": "shipped", "presets": "shipped", "schema": "shipped", "warm-up": "warm_up"}
+ELSEWHERE = dict.fromkeys(("docs", "examples", "networks", "presets", "schema"), "shipped") | {
+    "warm-up": "warm_up"
+}
 """Commands that share a page, or whose page has another name."""
 FIGURE = re.compile(r"\]\(figures/([\w-]+\.svg)\)")
 

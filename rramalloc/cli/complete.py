@@ -27,6 +27,7 @@ networks = names_of("network.shipped:shipped_names")
 presets = names_of("hardware.preset_files:preset_names")
 methods = names_of("methods.registry:method_names")
 schemas = names_of("schemas:schema_names")
+examples = names_of("shipped_files:example_names")
 
 
 def method_lists(incomplete: str) -> list[str]:

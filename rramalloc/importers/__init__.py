@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,8 @@ else:
     ModelProto = Any  # importing it takes long; what reads it checks it
 
 _BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"  # a byte-order mark and blanks
-NetworkLike = Network | str | os.PathLike[str]
+NetworkLike = Network | Mapping[str, Any] | str | os.PathLike[str]
+"""A network, a document of the form of a network JSON, a file, or the name of a shipped network."""
 
 
 def as_network(
@@ -50,7 +52,7 @@ def network_of(network: NetworkLike, given: NetworkArguments, names: NodeNames =
 
 
 def load(
-    network: str | os.PathLike[str] | bytes | ModelProto,
+    network: str | os.PathLike[str] | Mapping[str, Any] | bytes | ModelProto,
     input_shapes: InputShapes | None = None,
     *,
     input_values: InputValues | None = None,
@@ -63,7 +65,8 @@ def load(
     ----------
     network
         A .json, .onnx or .csv file, or a name such as "vgg16". A file that exists wins over a shipped
-        network of the same name. Or an onnx.ModelProto, or the bytes of an ONNX or JSON file.
+        network of the same name. Or a dict of the form of a network JSON, an onnx.ModelProto, or the bytes of
+        an ONNX or JSON file.
     input_shapes
         Shape with batch of every input of an ONNX file that has open axes.
     input_values
@@ -116,12 +119,14 @@ def load(
 def _in_memory(
     content: object, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
 ) -> Network:
-    """Return the network of an ONNX model, or of the bytes of an ONNX or JSON file. Raises as `load`."""
+    """Return the network of a document, an ONNX model, or the bytes of either. Raises as `load`."""
     where = "network in memory"
-    if isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"["):
+    is_text = isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
+    if is_text or isinstance(content, Mapping):
         if values:
             raise SpecError("input_values", "are for the inputs of an ONNX file, got JSON")
-        return _of_json(parse_json(text_of(content, where), where), where)
+        document = parse_json(text_of(content, where), where) if isinstance(content, bytes) else content
+        return _of_json(document, where)
     from rramalloc.importers.onnx import from_memory
 
     return from_memory(content, where, shapes, input_values=values, allow_partial=allow_partial, names=names)

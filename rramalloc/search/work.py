@@ -10,6 +10,7 @@ from functools import partial
 
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import compilation
+from rramalloc.progress import LOGGER
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Stopped
 
@@ -196,5 +197,6 @@ class Work:
         if self.history and self.history[-1][1:] == (best, bound):
             return
         self.history.append((seconds, best, bound))
+        LOGGER.info("makespan %d, bound %d after %.2f s of work", best, bound, seconds)
         if self.on_progress is not None:
             self.on_progress(best, bound)

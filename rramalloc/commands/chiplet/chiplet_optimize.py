@@ -12,6 +12,7 @@ choices made here.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from statistics import median_low
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -376,7 +377,7 @@ def chiplet_optimize(
         where = network.where
         description, assumed = describe_network(network, machine, options)
         set_texts = machine.set_values
-    elif isinstance(source, Network):
+    elif isinstance(source, Network | MappingOf):
         raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
     else:
         description, where = read_description(source)

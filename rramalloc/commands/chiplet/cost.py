@@ -469,7 +469,7 @@ def chiplet_cost(
         FileError, SpecError, MisplacedError, UnsupportedError.
     """
     alone = allocation is None and placement is None
-    if isinstance(source, Description) or (alone and not isinstance(source, Network)):
+    if isinstance(source, Description) or (alone and not isinstance(source, Network | Mapping)):
         if latency_table is not None:
             raise SpecError("latency table", "is for a network, a description has its own times")
         return described_cost(*read_description(source))

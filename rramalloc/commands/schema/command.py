@@ -14,18 +14,21 @@ from rramalloc.cli.parameters import described
 @described({})
 def command(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="NAME",
+            metavar="[NAME]",
             autocompletion=complete.schemas,
             help="network, hardware, allocation, bare-allocation, simulation, inspection, pareto, ...",
         ),
-    ],
+    ] = None,
 ) -> None:
-    """Print the JSON Schema of a file format.
+    """Print the JSON Schema of a file format, or the names of all formats.
 
     Example: rramalloc schema allocation
     """
-    from rramalloc.schemas import json_schema
+    from rramalloc.schemas import json_schema, schema_names
 
+    if name is None:
+        typer.echo("\n".join(schema_names()))
+        return
     print_json(json_schema(name))

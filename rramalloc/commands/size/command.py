@@ -89,9 +89,9 @@ def command(
     given = locals()
     _check_usage(context, network or [], example=example)
     if example:
-        from rramalloc.commands.size.question import EXAMPLE
+        from rramalloc.shipped_files import example_text
 
-        sys.stdout.write(EXAMPLE)
+        sys.stdout.write(example_text("size"))
         return
     of_network = {
         "target": target,

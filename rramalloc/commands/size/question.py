@@ -28,34 +28,6 @@ Stored = Literal["one", "all"]
 MOST_CANDIDATES = 10_000  # by default: at a second of search each they take three hours on a core
 _HARDWARE = "hardware"
 """Name of the choice that is a whole hardware."""
-EXAMPLE = """\
-# Which chip has least area, so that these networks reach their goals? `rramalloc size FILE -o chip.toml`
-minimise = "area_um2"         # or "arrays"
-stored = "one"                # networks run in turn; "all": the chip holds them together
-hardware = "isaac"            # a preset, or a file beside this one, whose [chip] needs no tiles
-
-# Lists of [choose] that advance together: arrays of another size have another area and energy.
-zip = [["crossbar", "energy.area_um2", "energy.read_pj", "energy.leakage_mw"]]
-
-[[networks]]
-network = "alexnet"           # a shipped network, or a file beside this one
-target_throughput = 1000      # inputs/s; or target_ns, target_interval (both take "2ms"), or target in steps
-
-[[networks]]
-network = "resnet18"
-target_ns = "20ms"
-mapping = "im2col"            # this, fc, host, copies and more are options of `optimize`
-
-# Values of the hardware by dotted name (`rramalloc presets isaac` has them); all combinations are candidates.
-[choose]
-crossbar = ["128x128", "256x256"]
-"energy.area_um2" = [440.0, 900.0]
-"energy.read_pj" = [51.0, 159.5]
-"energy.leakage_mw" = [0.4255, 0.4255]
-"timing.columns_per_adc" = [64, 128]
-"chip.arrays_per_tile" = [48, 96]
-"""
-"""The file of a question that `size --example` prints."""
 _GOALS = ("target", "target_ns", "target_interval", "target_throughput")
 _ARRAYS_PER_TILE = "chip.arrays_per_tile"
 

@@ -8,7 +8,7 @@ ROOM = Room(
     order=250,
     title="Verify the arrays",
     command="command:command",
-    calls=("verify:verify",),
+    calls=("verify:EarlyReadError", "verify:verify"),
     records={
         "verification": "verification:Verification",
     },

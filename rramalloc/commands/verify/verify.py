@@ -547,7 +547,7 @@ def verify(
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")
     task = _task(source, what, placement)
     weights = {}
-    if not isinstance(network, Network) and os.fspath(network).lower().endswith(".onnx"):
+    if isinstance(network, str | os.PathLike) and os.fspath(network).lower().endswith(".onnx"):
         weights = weights_in(network, source)
     precision, timing = task.source.hardware.precision, task.source.hardware.timing
     width = Width.of(precision).bits

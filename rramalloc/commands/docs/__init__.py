@@ -1,0 +1,1 @@
+"""Command `docs`: where the pages of the documentation are."""

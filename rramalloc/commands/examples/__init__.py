@@ -1,0 +1,1 @@
+"""Command `examples`: files to start from."""

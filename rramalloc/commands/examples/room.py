@@ -1,0 +1,10 @@
+"""Room of `rramalloc examples`: its command."""
+
+from rramalloc.room import Room
+
+ROOM = Room(
+    name="examples",
+    panel="Networks and files",
+    order=750,
+    command="command:command",
+)
