@@ -15,7 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rramalloc import choices
 from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
 from rramalloc.errors import RramallocError, SpecError, UnknownNameError, suggestion
-from rramalloc.progress import LOGGER
+from rramalloc.log import LOGGER
 from rramalloc.records import brief
 
 Call = TypeVar("Call", bound=Callable[..., Any])

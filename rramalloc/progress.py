@@ -5,7 +5,6 @@ Nothing is shown anywhere else, and nothing of a notebook is needed to compute.
 
 from __future__ import annotations
 
-import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,9 +13,6 @@ from typing import Any, TypeVarTuple
 
 from rramalloc.units import share
 
-LOGGER = logging.getLogger("rramalloc")
-"""INFO: every improvement of a search; WARNING: what results warn of. Silent unless configured."""
-LOGGER.addHandler(logging.NullHandler())
 Reported = TypeVarTuple("Reported")
 _EVERY_S = 0.2  # between two lines: often enough to be read, seldom enough to cost nothing
 

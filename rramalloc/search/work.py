@@ -10,7 +10,7 @@ from functools import partial
 
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import compilation
-from rramalloc.progress import LOGGER
+from rramalloc.log import LOGGER
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Stopped
 
