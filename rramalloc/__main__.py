@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import errno
 import os
-import signal
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:  # `python -m` put the working folder first
+    sys.path[:] = [*sys.path[1:], os.path.dirname(os.path.dirname(__file__))]
+
+import errno
+import signal
 from contextlib import suppress
 from types import FrameType
 

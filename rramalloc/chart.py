@@ -12,7 +12,6 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import textwrap
 import threading
@@ -180,7 +179,9 @@ class _Drawer:
 
     def __init__(self) -> None:
         self._owner, self._said = os.getpid(), tempfile.TemporaryFile()  # noqa: SIM115 - as long as the process
-        command = [sys.executable, "-P", "-c", _SERVE]
+        from rramalloc.children import python_command
+
+        command = python_command("-c", _SERVE)
         self._process = subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +52,9 @@ def plugin_errors(what: str) -> Iterator[None]:
 
 def how_to_install(extra: str) -> str:
     """Return the command that installs an extra; no index has the package, only the folder of its source."""
+    from rramalloc.children import python_words
+
     source = Path(__file__).resolve().parents[1]
     if (source / "pyproject.toml").is_file():
-        return f"{sys.executable} -m pip install {shlex.quote(f'{source}[{extra}]')}"
-    return f"{sys.executable} -m pip install '.[{extra}]' (in the folder of rramalloc's source)"
+        return python_words("-m", "pip", "install", f"{source}[{extra}]")
+    return f"{python_words('-m', 'pip', 'install', f'.[{extra}]')} (in the folder of rramalloc's source)"

@@ -45,5 +45,5 @@ def test_hints_install_an_extra_from_where_the_package_is() -> None:
     for extra in ("torch", "dask", "measure", "parquet"):
         python, *words = shlex.split(how_to_install(extra))
         assert python == sys.executable
-        assert words == ["-m", "pip", "install", f"{ROOT}[{extra}]"]
+        assert words == ["-P", "-m", "pip", "install", f"{ROOT}[{extra}]"]
         assert extra in PROJECT["project"]["optional-dependencies"]

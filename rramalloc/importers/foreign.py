@@ -45,7 +45,7 @@ _TEXTS = {
 """Patterns of the begin of texts, with the format; those of ONNX have the names of formats in onnx.load."""
 _FLAT = {b"TFL3": "TensorFlow Lite", b"ORTM": "ONNX Runtime"}
 """Identifiers of formats that are FlatBuffers."""
-_TF2ONNX = "write it as ONNX with `python -m tf2onnx.convert --{option} {file} --output {onnx}`"
+_TF2ONNX = "write it as ONNX with `python -P -m tf2onnx.convert --{option} {file} --output {onnx}`"
 _TRACED = (
     "in Python build the module (its weights do not matter) and give it to rramalloc.from_torch, or write it "
     "as ONNX with `torch.onnx.export(module.eval(), (torch.zeros(1, 3, 224, 224),), {onnx_path!r}, "
@@ -58,9 +58,9 @@ _SCRIPTED = (
 _ALONE = "weights alone, which do not say how layers are connected"
 _PACKED = "is packed by {kind}: `{kind} -dc {file} > {unpacked}` unpacks it"
 _ARCHIVED = (
-    "is a {kind} archive: `python -m {kind}file -e {file} {folder}` unpacks it; give the network in it"
+    "is a {kind} archive: `python -P -m {kind}file -e {file} {folder}` unpacks it; give the network in it"
 )
-_WRITTEN = "is ONNX as text: `python -c {script}` writes a file that can be read"
+_WRITTEN = "is ONNX as text: `python -P -c {script}` writes a file that can be read"
 _REASONS = {
     "Git LFS pointer": "is a pointer of Git LFS, not the file: `git lfs pull` in its repository gets that",
     "PyTorch pickle": "is a pickle of PyTorch (torch.save), of weights or of a module without its code, and "

@@ -45,7 +45,7 @@ TABLE = b'{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}'
 OLD_TORCH = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03."
 KERAS = archive("metadata.json", "config.json", "model.weights.h5")
 SCRIPT = archive("net/data.pkl", "net/code/__torch__.py", "net/constants.pkl")
-CONVERT = "`python -m tf2onnx.convert"
+CONVERT = "`python -P -m tf2onnx.convert"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_network_in_another_wrapping(name: str, tmp_path: Path, monkeypatch: p
     assert outcome.code == 1
     assert outcome.err.startswith(f"error: {name}: is ")
     _, command, _ = outcome.err.split("`")
-    command = command.replace("python -c", f"{shlex.quote(sys.executable)} -c")
+    command = command.replace("python -P", f"{shlex.quote(sys.executable)} -P")
     subprocess.run(command, shell=True, check=True)  # noqa: S602 - our own words
     made = [path for path in Path().rglob("*") if path.is_file() and path != Path(name)]
     (path,) = made

@@ -9,21 +9,18 @@ import multiprocessing
 import operator
 import os
 import pkgutil
-import shlex
-import signal
-import sys
 import threading
 import time
 import warnings
 from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.connection import Connection
-from types import ModuleType
 from typing import Any, Protocol, TypeVar
 
+from rramalloc.children import ProcessPool, python_words
 from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.compiled import compilation
 from rramalloc.errors import RramallocError, SpecError, WorkerError
@@ -153,7 +150,7 @@ class LocalWorkers(Workers):
         _check_room(4 + 2 * jobs)  # two in each process and of the pool, this thread's and one that cleans up
         compilation.speak_for_workers()
         self._living, self._driver = multiprocessing.Pipe(duplex=False)
-        self._pool = self._started()
+        self._pool = ProcessPool(jobs, _begin, self._living)
 
     def width(self) -> int:
         """Return two for each process, so that none waits for the driver."""
@@ -161,28 +158,23 @@ class LocalWorkers(Workers):
 
     def submit(self, point: Submitted) -> Future[ComputedColumns]:
         """Make the next process that is free compute a point; dead processes are replaced first."""
-        with _starting():
+        try:
+            return self._pool.submit(compute, *point.call)
+        except BrokenProcessPool:
+            self._pool.shutdown()
+            self._pool = ProcessPool(self._jobs, _begin, self._living)
             try:
-                return self._pool.submit(compute, *point.call)
+                self._pool.submit(os.getpid).result()
             except BrokenProcessPool:
-                self._pool.shutdown()
-                self._pool = self._started()
-                try:
-                    self._pool.submit(os.getpid).result()
-                except BrokenProcessPool:
-                    words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
-                    raise WorkerError(words) from None
-                return self._pool.submit(compute, *point.call)
+                words = "worker processes end before they begin: is memory short, or ulimit -n or -u?"
+                raise WorkerError(words) from None
+            return self._pool.submit(compute, *point.call)
 
     def close(self) -> None:
         """End all processes, busy ones too."""
         self._driver.close()
         self._pool.shutdown(cancel_futures=True)
         self._living.close()
-
-    def _started(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
-        return ProcessPoolExecutor(self._jobs, context, _begin, (self._living,))
 
 
 def _check_room(threads: int) -> None:
@@ -210,21 +202,6 @@ def _begin(living: Connection) -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # one process per core; it hangs without its threads
     threading.Thread(target=watch, daemon=True).start()
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-@contextlib.contextmanager
-def _starting() -> Iterator[None]:
-    """Make processes that start meanwhile leave Ctrl-C to the driver, and not import its main module.
-
-    A script that calls `sweep` outside of `if __name__ == "__main__"` would start sweeps in its workers.
-    """
-    main, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # which a process inherits
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class ClusterWorkers(Workers):
@@ -265,7 +242,7 @@ class ClusterWorkers(Workers):
             except Exception as error:  # noqa: BLE001 - whatever the library raises, nobody answers
                 raise self.lost(error) from None
             if not threads:
-                start = f"{shlex.quote(sys.executable)} -m dask worker {shlex.quote(self._address)}"
+                start = python_words("-m", "dask", "worker", self._address)
                 words = f"{self.name} has no worker yet, nothing is computed: start one with {start}"
                 warnings.warn(words, stacklevel=2)
             self._width, self._looked_s = 4 * max(1, threads), time.monotonic()

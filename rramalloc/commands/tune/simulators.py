@@ -13,7 +13,6 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, Protocol, runtime_checkable
 
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.children import python_command
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.export.export import export
 from rramalloc.commands.tune.tuning import OwnChoice
@@ -247,8 +247,8 @@ class ExportedTool(ChildProcess):
         )
 
     def _run(self, folder: Path, *options: str) -> str:
-        words = [sys.executable, str(folder / "run.py"), *self.checkout, *self.options, *options]
-        return self.run(words)
+        script = str(folder / "run.py")
+        return self.run(python_command(script, *self.checkout, *self.options, *options))
 
 
 def _figure(text: str) -> float:
