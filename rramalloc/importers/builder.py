@@ -252,12 +252,13 @@ def module_name(path: str, kind: str, operator: str) -> str:
 
 def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
     first, more = unmodelled[:_MOST_SHOWN], len(unmodelled) - _MOST_SHOWN
+    total = sum(item.weights for item in unmodelled)
+    in_all = f", {total:,} weights in all" if len(unmodelled) > 1 else ""
     shown = ", ".join(f"{item.operator} {item.name[:60]!r} ({item.weights:,} weights)" for item in first)
     shown += f" and {more} more" if more > 0 else ""
     return (
-        f"holds operators whose weights cannot be modelled: {shown}; to take them as barriers without "
-        f"arrays, which every result then says, give --allow-partial (allow_partial=True), or convert the "
-        f"network once: `rramalloc convert FILE OUT.json --allow-partial`"
+        f"holds operators whose weights cannot be modelled{in_all}: {shown}; give --allow-partial "
+        f"to take them as barriers without arrays, which every result then says, or once to a conversion"
     )
 
 

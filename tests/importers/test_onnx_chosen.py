@@ -337,6 +337,60 @@ NO_WEIGHTS = {
 }
 
 
+SCALES = {  # of h, 1 x 16 x 8, or of its mean, a single token; x0: what is multiplied by its transpose
+    "every head": ([node("Reshape", "h split", "q0"), node("Mul", "q0 bias", "x0")], "0 2 1 3"),
+    "every head of one token": ([node("Reshape", "m split1", "q0"), node("Mul", "q0 bias", "x0")], "0 2 1 3"),
+    "one head for all": (
+        [node("Reshape", "h single", "q0"), node("Mul", "q0 bias8", "q1"), node("Relu", "q1", "x0")],
+        "0 2 1 3",
+    ),
+    "groups": ([node("Reshape", "h split", "q0"), node("Div", "q0 groups", "x0")], "0 2 1 3"),
+    "several mixes": ([node("Mul", "h mixes", "x0")], "0 1 2 3"),
+    "decay": (
+        [node("Exp", "rates", "w"), node("Reshape", "h outer", "q0"), node("Mul", "q0 w", "x0")],
+        "0 1 2",
+    ),
+    "a null key": (
+        [
+            node("Reshape", "h split", "q0"),
+            node("Transpose", "q0", "q1", perm=[0, 2, 1, 3]),
+            node("Concat", "null q1", "k0", axis=2),
+            node("Mul", "k0 key_scale", "x0"),
+        ],
+        "0 1 2 3",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SCALES)
+def test_a_stored_scale_of_two_axes_is_no_weight(kind: str) -> None:
+    """Normalisations of heads, mixes of RWKV, decays, a null key: all products are of computed tensors."""
+    nodes, order = SCALES[kind]
+    perm = [int(axis) for axis in order.split()]
+    swapped = [*perm[:-2], perm[-1], perm[-2]]
+    ends = [
+        node("Transpose", "x0", "left", perm=perm),
+        node("Transpose", "x0", "right", perm=swapped),
+        node("MatMul", "left right", "y"),
+    ]
+    stored = [
+        weight("bias", 2, 4),
+        weight("bias8", 2, 1, 8),
+        weight("groups", 2, 1),
+        weight("mixes", 5, 1, 1, 8),
+        weight("rates", 2, 8),
+        weight("null", 1, 2, 1, 4),
+        weight("key_scale", 2, 1, 4),
+        ints("split", 1, 16, 2, 4),
+        ints("split1", 1, 1, 2, 4),
+        ints("single", 1, 1, 16, 8),
+        ints("outer", 8, 2, 8),
+    ]
+    coverage = covered(read(made([*nodes, *ends], stored)))
+    assert not coverage.unmodelled
+    assert coverage.weights.total == FIRST
+
+
 @pytest.mark.parametrize("kind", NO_WEIGHTS)
 def test_stored_values_that_are_data(kind: str) -> None:
     """Position tables, rotations, biases and learned tokens change data: they are no weights of a product."""
@@ -421,6 +475,70 @@ def test_mixtures_of_experts_are_refused_with_the_form_that_is_read(form: str) -
     model = made(EXPERTS[form], [weight("w", 4, 8, 6), ints("two", 2), ints("expert", 3)], y=(1, 16, 6))
     with pytest.raises(UnsupportedError, match=r"192 weights.*all experts work on all tokens"):
         read(model)
+
+
+def test_the_total_of_all_experts_is_named() -> None:
+    """Two stacks of 4 experts, of 8 x 6 and 6 x 8."""
+    nodes = [
+        node("Gather", "w i", "c"),
+        node("MatMul", "h c", "a"),
+        node("Gather", "v i", "d"),
+        node("MatMul", "a d", "y"),
+    ]
+    with pytest.raises(UnsupportedError, match=r"cannot be modelled, 384 weights in all: .*all experts"):
+        read(made(nodes, [weight("w", 4, 8, 6), weight("v", 4, 6, 8)]))
+
+
+def test_advice_on_experts_stands_only_where_there_are_some() -> None:
+    """A kernel that a style scales, and a known convolution of another domain, are none."""
+    scaled = [node("Mul", "w s", "c"), node("Unsqueeze", "h axis0", "image"), node("Conv", "image c", "y")]
+    unknown = [node("Blur", "h w", "y", "acme")]
+    for nodes in (scaled, unknown):
+        with pytest.raises(UnsupportedError, match="cannot be modelled: ") as caught:
+            read(made(nodes, [weight("w", 4, 1, 3, 3)], y=(1, 16, 8)))
+        assert "expert" not in str(caught.value)
+
+
+def quantised(name: str, *dims: int) -> TensorProto:
+    return numpy_helper.from_array(np.zeros(dims, np.uint8), name)
+
+
+PACKED = {  # operators of ONNX Runtime whose weights of 4 bits lie in pairs in bytes; their number by hand
+    "MatMulNBitsQkv": (
+        node("MatMulNBitsQkv", "h - a sc a sc a sc", "y", "com.microsoft", K=8, Nq=32, Nkv=32, bits=4),
+        [quantised("a", 32, 2, 2), weight("sc", 32, 2)],
+        3 * 32 * 8,
+    ),
+    "QMoE": (
+        node("QMoE", "h h a sc - b t", "y", "com.microsoft", k=2, expert_weight_bits=4),
+        [quantised("a", 4, 16, 32), weight("sc", 4, 16), quantised("b", 4, 64, 8), weight("t", 4, 64)],
+        4 * 16 * 64 + 4 * 64 * 16,
+    ),
+    "QMoE of 8 bits": (
+        node("QMoE", "h h a sc - b t", "y", "com.microsoft", k=2, expert_weight_bits=8),
+        [quantised("a", 4, 16, 64), weight("sc", 4, 16), quantised("b", 4, 64, 16), weight("t", 4, 64)],
+        4 * 16 * 64 + 4 * 64 * 16,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PACKED)
+def test_packed_operators_count_weights_in_values(case: str) -> None:
+    """Not in bytes, and without scales."""
+    packed, stored, count = PACKED[case]
+    coverage = covered(read(made([packed], stored, y=(1, 16, 8)), allow_partial=True))
+    assert coverage.weights.total == FIRST + count
+
+
+def test_a_stack_of_packed_experts_counts_in_values() -> None:
+    """4 experts of 16 x 8 weights of 4 bits, looked up by a computed place."""
+    nodes = [
+        node("GatherBlockQuantized", "a i sc", "c", "com.microsoft", bits=4, gather_axis=0, block_size=16),
+        node("Transpose", "c", "c2", perm=[0, 1, 3, 2]),
+        node("MatMul", "h c2", "y"),
+    ]
+    model = made(nodes, [quantised("a", 4, 16, 4), weight("sc", 4, 16, 1)])
+    assert covered(read(model, allow_partial=True)).weights.total == FIRST + 4 * 16 * 8
 
 
 @pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "SpaceToDepth"])

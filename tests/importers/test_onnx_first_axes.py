@@ -23,6 +23,8 @@ ROUND = helper.make_graph(
 )
 CONSTANTS = [
     weight("w", 8, 3, 3, 3),
+    weight("w2d", 8, 6, 2, 2),
+    weight("w3d", 8, 3, 2, 2, 2),
     weight("m8", 8, 8),
     weight("m32", 32, 5),
     weight("of_each", 4, 8),
@@ -124,6 +126,16 @@ def test_normalisation_of_rows_is_no_evidence_of_a_batch() -> None:
     images = load([*FRONT[:1], ("BatchNormalization", "o bn bn bn bn", {})], info("x", 4, 3, 8, 8))
     assert images.shapes["x"].pixels == 64
     assert images.warnings == ("input 'x' has a batch of 4: taken as 1, one input at a time",)
+
+
+def test_patches_are_rows_of_a_linear_layer() -> None:
+    """A kernel as large as a patch, in two dimensions or three, is a matrix of 24 x 8 on each of 16."""
+    for dims, kernel in (((16, 6, 2, 2), "w2d"), ((16, 3, 2, 2, 2), "w3d")):
+        strides = {"strides": [2] * (len(dims) - 2)}
+        first: Operators = [("Conv", f"x {kernel}", strides), ("Flatten", "o", {}), ("Relu", "o", {})]
+        network = load([*first, *MIXING["attention"]], info("x", *dims))
+        assert [counts.windows(network, stage) for stage in network.stages] == [16]
+        assert [counts.weights(network, stage) for stage in network.stages] == [192]
 
 
 APART: dict[str, Operators] = {  # operators on o3 that keep all elements apart

@@ -583,7 +583,7 @@ def test_first_axes_of_several_inputs() -> None:
         )
         assert [str(network.shapes[name]) for name in "xz"] == ["3 x 8 x 8", "6 x 1 x 1"]
     regions = [
-        helper.make_node("RoiAlign", ["x", "r", "i"], ["a"], output_height=3, output_width=3),
+        helper.make_node("RoiAlign", ["x", "r", "i"], ["a"], output_height=5, output_width=5),
         helper.make_node("Conv", ["a", "w"], ["y"]),
     ]
     inputs = [info("x", 1, 3, 8, 8), info("r", 50, 4), info("i", 50)]

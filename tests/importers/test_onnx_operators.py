@@ -16,6 +16,7 @@ from rramalloc.importers.onnx import from_model, importer
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
 from rramalloc.network.counts import weights
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.network.node import Recurrent
 from rramalloc.timing.simulate import simulate
@@ -690,7 +691,21 @@ MICROSOFT: dict[
     "SparseAttention": [ROWS, ROWS, ROWS, PART, PART, (1, 5), (1, 5), (1,), (1,)],
     "Quant": [IMAGE, (), (), (K,)],
     "IntQuant": [IMAGE, (), (), (K,)],
-    "FloatQuant": [IMAGE, (), (), (), (), ()],
+    "FloatQuant": [IMAGE, (), (K,), (K,), (), ()],
+    "DynamicQuantizeLSTM": [
+        (5, 1, 16),
+        (K, 1, 16, 32),
+        (K, 1, 8, 32),
+        (1, 64),
+        (1,),
+        (1, 1, 8),
+        (1, 1, 8),
+        (1, 24),
+        (1,),
+        (1,),
+        (1,),
+        (1,),
+    ],
     "MultiThreshold": [IMAGE, (8, 15)],
     "SkipSimplifiedLayerNormalization": [ROWS, ROWS, (64,), (64,)],
     "Trunc": [IMAGE, (), (), (), (K,)],
@@ -743,6 +758,9 @@ STANDARD: dict[str, Sequence[Any]] = {  # standard operators whose inputs are no
     "RotaryEmbedding": [(1, 4, 10, 16), (20, 8), (20, 8), (1, 10)],
     "RNN": [(5, 1, 16), (K, 1, 8, 16), (K, 1, 8, 8), (1, 16), (1,), (1, 1, 8)],
     "GRU": [(5, 1, 16), (K, 1, 24, 16), (K, 1, 24, 8), (1, 48), (1,), (1, 1, 8)],
+    "CausalConvWithState": [(1, 8, 10), (K, 8, 1, 4), (8,), (1, 8, 3)],
+    "LinearAttention": [ROWS, ROWS, ROWS, (1, 4, 16, 16), ROWS, (1, 10, 4)],
+    "CumProd": [ROWS, (K, 1)],
     "LSTM": [(5, 1, 16), (K, 1, 32, 16), (K, 1, 32, 8), (1, 64), (1,), (1, 1, 8), (1, 1, 8), (1, 24)],
     "GatherElements": [IMAGE, IMAGE],
     "GatherND": [IMAGE, (3, 2)],
@@ -767,7 +785,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "SparseAttention": {"num_heads": 4},
     "QLinearAveragePool": {"kernel_shape": [2, 2]},
     **{op: {"kernel_shape": [2, 2]} for op in ("MaxPool", "AveragePool", "LpPool", "NhwcMaxPool")},
-    **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM")},
+    **{op: {"hidden_size": 8} for op in ("RNN", "GRU", "LSTM", "DynamicQuantizeLSTM")},
+    "LinearAttention": {"q_num_heads": 4, "kv_num_heads": 4},
 }
 
 
@@ -784,7 +803,7 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
         f"in_{n}": dims for n, dims in zip(names, every, strict=True) if n not in known
     }
     constants = [
-        ints(name, [op in ("Quant", "IntQuant", "Trunc")] * (dims[1] if len(dims) > 1 else 1))
+        ints(name, [op.endswith(("Quant", "Trunc"))] * (dims[1] if len(dims) > 1 else 1))
         if len(dims) < 3
         else weight(name, *dims[1:])
         for name, dims in zip(names, every, strict=True)
@@ -792,20 +811,28 @@ def test_every_input_of_an_operator_is_an_edge(op: str) -> None:
     ]
     computed = [node("Sigmoid", f"in_{n}", n, f"s_{n}") for n in names if n not in known]
     domain = "" if schema is not None else "com.microsoft"
+    opset = 23 if schema is None else max(23, schema.since_version)
     tested = node(op, " ".join(names), "y", "tested", domain, **ATTRIBUTES.get(op, {}))
     layer = node("Conv", "z w", "other", "layer")
     network = load(
-        model([*computed, tested, layer], [*constants, W], {**inputs, "z": IMAGE}, ("y", "other"), opset=23)
+        model(
+            [*computed, tested, layer], [*constants, W], {**inputs, "z": IMAGE}, ("y", "other"), opset=opset
+        )
     )
     assert {item.name for item in network.nodes if item.op == "input"} == {*inputs, "z"}
 
 
 @pytest.mark.parametrize(
-    ("op", "behind", "bits"), [("Quant", 1, 4), ("IntQuant", 1, 4), ("Trunc", 2, 4), ("BipolarQuant", 0, 1)]
+    ("op", "behind", "bits"),
+    [("Quant", 1, 4), ("IntQuant", 1, 4), ("Trunc", 2, 4), ("BipolarQuant", 0, 1), ("FloatQuant", 1, 9)],
 )
 def test_qonnx_quantisers_give_the_bits_of_weights_and_inputs(op: str, behind: int, bits: int) -> None:
-    """Bits are the fourth input of Quant and the fifth of Trunc; the shape is that of the first."""
+    """Bits are the fourth input of Quant, the fifth of Trunc, of FloatQuant a sign, exponent and mantissa.
+
+    The shape is that of the first input.
+    """
     more = "s " + "s " * behind + ("b" if behind else "")
+    more = "s b b" if op == "FloatQuant" else more
     domain = "qonnx.custom_op.general"
     nodes = [
         node(op, f"w {more}", "wq", "wq", domain),
@@ -1161,3 +1188,80 @@ def test_shapes_in_external_data_are_named_and_the_advice_helps(tmp_path: Any) -
         load_file(path)
     onnx.save(onnx.load(path), path, save_as_external_data=True, size_threshold=1024)
     assert load_file(path).stages[0].op == "conv"
+
+
+IN_OTHER_FORMS = {  # an operator on x; its dims, weights, inputs; shape, weights, MACs, products by hand
+    "a quantised recurrence": (
+        node("DynamicQuantizeLSTM", "x w r - - - - - s s s s", domain="com.microsoft", hidden_size=16),
+        (10, 1, 8),
+        {"w": (1, 8, 64), "r": (1, 16, 64), "s": (1,)},
+        {},
+        ("16 x 10 x 1", 8 * 64 + 16 * 64, 10 * (8 * 64 + 16 * 64), 0),
+    ),
+    "a causal convolution": (
+        node("CausalConvWithState", "x w", "y"),
+        (1, 8, 6),
+        {"w": (8, 1, 4)},
+        {},
+        ("8 x 6 x 1", 32, 6 * 32, 0),
+    ),
+    "a causal convolution with a state": (
+        node("CausalConvWithState", "x w - past", "y state"),
+        (1, 8, 6),
+        {"w": (8, 1, 4)},
+        {"past": (1, 8, 3)},
+        ("8 x 6 x 1", 32, 6 * 32, 0),
+    ),
+    "patches in three dimensions": (
+        node("Conv", "x w", strides=[2, 2, 2]),
+        (16, 3, 2, 2, 2),
+        {"w": (8, 3, 2, 2, 2)},
+        {},
+        ("8 x 1 x 1", 8 * 24, 8 * 24, 0),
+    ),
+    "tubelets of a video": (
+        node("Conv", "x w", strides=[2, 4, 4]),
+        (1, 3, 5, 8, 12),
+        {"w": (8, 3, 2, 4, 4)},
+        {},
+        ("8 x 4 x 3", 8 * 96, 2 * 2 * 3 * 8 * 96, 0),
+    ),
+    "pixels in three dimensions, in groups": (
+        node("Conv", "x w", group=2),
+        (1, 4, 2, 3, 5),
+        {"w": (6, 2, 1, 1, 1)},
+        {},
+        ("6 x 6 x 5", 12, 30 * 12, 0),
+    ),
+    "linear attention": (
+        node("LinearAttention", "x k v", q_num_heads=4, kv_num_heads=2, update_rule="gated"),
+        (1, 5, 16),
+        {},
+        {"k": (1, 5, 8), "v": (1, 5, 12)},
+        ("24 x 5 x 1", 0, 0, 5 * 4 * 6 * (4 + 2)),
+    ),
+    "linear attention that corrects": (
+        node("LinearAttention", "x k v", q_num_heads=4, kv_num_heads=2, update_rule="delta"),
+        (1, 5, 16),
+        {},
+        {"k": (1, 5, 8), "v": (1, 5, 12)},
+        ("24 x 5 x 1", 0, 0, 5 * 4 * 6 * (4 + 2 * 2)),
+    ),
+    "a gate": (node("SwiGLU", "x k"), (1, 5, 16), {}, {"k": (1, 5, 16)}, ("5 x 16 x 1", 0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize("case", IN_OTHER_FORMS)
+def test_layers_in_other_forms(case: str) -> None:
+    """A recurrence, a depthwise convolution, a linear layer on patches, a product, under other names."""
+    tested, dims, stored, inputs, (shape, held, macs, products) = IN_OTHER_FORMS[case]
+    layer = node("Conv", "z w0", "other", "layer")
+    every = {"x": dims, "z": IMAGE, **inputs}
+    initializers = [weight("w0", 6, 8, 1, 1), *(weight(name, *size) for name, size in stored.items())]
+    network = load(model([tested, layer], initializers, every, ("y", "other"), opset=28))
+    found = Coverage.of(network, [stage.name for stage in network.stages])
+    (y,) = [node.name for node in network.nodes if node.name == tested.name]
+    assert str(network.shapes[y]) == shape
+    assert found.weights.on_arrays == held + 48
+    assert found.macs.total == macs + products + 16 * 48
+    assert (found.dynamic.macs if found.dynamic else 0) == products

@@ -6,14 +6,16 @@ Source: docs/sources/model.md 14.
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.graph import Graph
-from rramalloc.importers.onnx.inputs import factors_of
+from rramalloc.importers.onnx.inputs import MATRICES, factors_of
 from rramalloc.importers.onnx.shapes import ACTIVATIONS, PRODUCTS, SAME, SUMS, permutation
 from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import Chosen, Constant, RowPlace, Stored, Tensor, Value
@@ -40,6 +42,7 @@ _FUNCTIONS = (frozenset(ACTIVATIONS) - _WAVES).union(
 )
 """Operators whose results are functions of one value or of those beside it: not the angles and rates of decay
 that a stored matrix holds for each channel of a state."""
+_OF_EXPERTS = re.compile(r"expert|moe|grouped_?mm", re.IGNORECASE)
 EXPERTS = (
     "a mixture of experts is read in the form in which all experts work on all tokens, and what those make "
     "that are not chosen is multiplied by 0"
@@ -97,19 +100,30 @@ def leave_out_chosen(step: OnnxOperator, results: Sequence[Value], *, is_known: 
     operands = [(at, step.values[at]) for at in places if at < len(step.values)]
     is_dynamic = is_known and not any(isinstance(value, Constant) for _, value in operands)
     known = [
-        (at, x.chosen) for at, x in operands if isinstance(x, Tensor) and x.chosen and _is_matrix(x.dims)
+        (at, x.chosen, x.dims)
+        for at, x in operands
+        if isinstance(x, Tensor) and x.chosen and _is_matrix(x.dims)
     ]
-    added = Counter(item for _, weights in known if weights.kind == "changed" for item in weights.stored)
+    added = Counter(item for _, weights, _ in known if weights.kind == "changed" for item in weights.stored)
     nodes = [value.node for value in results if isinstance(value, Tensor)]
-    few_bits = 8 // step.integer("bits", 4) if step.op in ("MatMulNBits", "MatMulBnb4") else 1
-    for at, weights in known:
-        is_weight = at in kernels if kernels else is_dynamic
+    few_bits = values_in_byte(step) if step.op in ("MatMulNBits", "MatMulBnb4") else 1
+    for at, weights, dims in known:
+        is_row = step.op in MATRICES and 1 in dims[-2:]
+        is_weight = at in kernels if kernels else is_dynamic and not is_row
         for name, count in sorted(weights.stored):
             if weights.kind == "matrix" or (
                 weights.kind == "changed" and is_weight and added[name, count] == 1
             ):
                 what = f"{step.label} by {name[:60]}, chosen or changed at run time"
-                step.builder.leave_out(nodes, what, count * few_bits, 0, stored=name, advice=EXPERTS)
+                advice = EXPERTS if weights.is_picked else ""
+                step.builder.leave_out(nodes, what, count * few_bits, 0, stored=name, advice=advice)
+
+
+def is_mixture(step: OnnxOperator) -> bool:
+    """Return True for an operator that works on a stack of experts, by its name or those of its weights."""
+    names = (step.op, step.name, *step.proto.input)
+    has_stack = any(len(value.dims or ()) > 2 for value in step.values if isinstance(value, Constant))
+    return has_stack and any(_OF_EXPERTS.search(name) for name in names)
 
 
 def filtered(graph: Graph, names: Iterable[str]) -> str:
@@ -160,7 +174,7 @@ def _joined(parts: Sequence[Chosen]) -> Chosen | None:
         alike = [part for part in parts if part.kind == kind]
         if alike:
             kept = [part.stored for part in parts if part.kind != "row" or kind == "row"]
-            return replace(alike[0], stored=_union(kept))
+            return replace(alike[0], stored=_union(kept), is_picked=any(part.is_picked for part in alike))
     return None
 
 
@@ -187,14 +201,23 @@ def _looked_up(step: OnnxOperator, table: Value, out: Dims) -> Chosen | None:
     if not wide:
         return None
     is_changed = isinstance(table, Tensor) and table.chosen is not None and table.chosen.kind == "changed"
-    return Chosen(stored=stored, kind="changed" if is_changed else "matrix")
+    per_element = values_in_byte(step) if step.op == "GatherBlockQuantized" else 1
+    stored = frozenset((name, count * per_element) for name, count in stored)
+    return Chosen(stored=stored, kind="changed" if is_changed else "matrix", is_picked=True)
+
+
+def values_in_byte(step: OnnxOperator) -> int:
+    """Return how many weights an element of a packed operator holds: of 4 bits by default, in a byte two."""
+    return max(8 // max(step.integer("bits", step.integer("expert_weight_bits", 4)), 1), 1)
 
 
 def _combined(step: OnnxOperator, out: Dims) -> Chosen | None:
     """Return the weights in a sum, a product or a choice, value by value.
 
-    A stored matrix that is multiplied with pixels of its size scales these, as in a rotation by position;
-    with rows of a table added it is a table itself, and with more values than its own a bias.
+    A stored matrix that is multiplied with pixels of its size, or with more values than its own, scales
+    these, as in a rotation by position or a normalisation of every head; with rows of a table added it is a
+    table itself, and with more values than its own a bias. With as many values that have more axes, as those
+    of one token, it counts only where they stand as a matrix in a product.
     """
     places = _OPERANDS.get(step.op, range(len(step.values)))
     branches = [value for at, value in enumerate(step.values) if at in places and value is not None]
@@ -217,12 +240,34 @@ def _combined(step: OnnxOperator, out: Dims) -> Chosen | None:
             is_left = is_table or (is_bias and not (isinstance(value, Tensor) and weights.kind == "matrix"))
             parts += [] if is_left else [replace(weights, kind="changed") if data else weights]
         elif step.op in PRODUCTS:
-            # Where the grid of data lies along an axis of a matrix, the product scales pixels: no weights.
-            sides = (zip(x.layout[::-1], (value.dims or ())[::-1], strict=False) for x in over)
-            parts += [] if any(role and size > 1 for side in sides for role, size in side) else [weights]
+            parts += _scaled(value, weights, data, over, out)
         else:
             parts.append(replace(weights, kind="changed") if over else weights)
     return _joined(parts)
+
+
+def _scaled(
+    value: Value, weights: Chosen, data: Sequence[Tensor], over: Sequence[Tensor], out: Dims
+) -> list[Chosen]:
+    """Return the weights that a factor is in a product with data, none if it scales these.
+
+    data: the other factors; over: those as long as this one along all of its axes; out: dims of the product.
+    """
+    dims = value.dims or ()
+    held = math.prod(dims)
+    # Where the grid of data lies along an axis of a matrix, the product scales pixels.
+    sides = (zip(x.layout[::-1], dims[::-1], strict=False) for x in over)
+    if any(role and size > 1 for side in sides for role, size in side):
+        return []
+    if isinstance(value, Tensor):
+        return [weights]
+    is_larger = any(math.prod(x.dims) > held for x in data)
+    if not over:  # factors for each of several copies of data
+        is_spread = math.prod(out) > held
+        return ([] if is_larger else [replace(weights, kind="changed")]) if is_spread else [weights]
+    rank = sum(1 for _ in itertools.dropwhile(lambda size: size == 1, dims))
+    is_behind = any(len(x.dims) > rank for x in over)
+    return [] if is_larger else [replace(weights, kind="changed") if is_behind else weights]
 
 
 def _covers(dims: Dims, other: Dims) -> bool:

@@ -18,6 +18,7 @@ from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.graph import read_by
 from rramalloc.importers.onnx.inputs import MATRICES, Inputs, held_by, kernels_of, open_shape
+from rramalloc.importers.onnx.operators.windowed import is_of_patches
 from rramalloc.importers.onnx.shapes import PRODUCTS, SUMS, permutation
 from rramalloc.importers.onnx.step import OnnxOperator
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value
@@ -262,7 +263,8 @@ def _windowed(at: TrackedAxis) -> Verdict | None:
     """Convolution, pooling, interpolation: the batch stands in front, the grid is worked on as a whole."""
     if at.operand:
         return None
-    return "mixed" if at.axis else "images"
+    is_linear = at.step.op == "Conv" and is_of_patches(at.step)
+    return "mixed" if at.axis else "apart" if is_linear else "images"
 
 
 def _regions(at: TrackedAxis) -> Verdict | None:
@@ -455,7 +457,7 @@ _FAMILIES: dict[Rule, str] = {
     _mean_variance: "MeanVarianceNormalization",
     _reduced: "ReduceMean ReduceSum ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
     "ReduceProd ReduceMax ReduceMin",
-    _cumulative: "CumSum",
+    _cumulative: "CumSum CumProd",
     _chosen_by_data: "Compress Unique",
     _scanned: "Scan",
 }

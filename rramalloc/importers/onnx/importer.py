@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,15 @@ from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.files import as_utf8
 from rramalloc.importers.axes import AxisRoles, Dims, shape_of
 from rramalloc.importers.builder import LoopWork, needed
-from rramalloc.importers.onnx.chosen import EXPERTS, chosen_in, filtered, leave_out_chosen, stored_in
+from rramalloc.importers.onnx.chosen import (
+    EXPERTS,
+    chosen_in,
+    filtered,
+    is_mixture,
+    leave_out_chosen,
+    stored_in,
+    values_in_byte,
+)
 from rramalloc.importers.onnx.control import branch_of, charge_rounds, check_decided, repeated
 from rramalloc.importers.onnx.feedback import feedback_of
 from rramalloc.importers.onnx.first_axes import FirstAxes, settled
@@ -70,8 +79,8 @@ Built = tuple[OnnxGraphBuilder, list[str]]
 """The nodes of a graph, and those of its outputs."""
 _QONNX = ("qonnx.custom_op.general", "finn.custom_op.general", "onnx.brevitas")
 _DOMAINS = ("", "ai.onnx", "com.microsoft", *_QONNX)
-_QONNX_BITS = {"Quant": 3, "IntQuant": 3, "Trunc": 4}
-"""Input that holds the bits of the result."""
+_QONNX_BITS = {"Quant": ((3,), 0), "IntQuant": ((3,), 0), "Trunc": ((4,), 0), "FloatQuant": ((2, 3), 1)}
+"""Inputs that hold the bits of the result, of exponent and mantissa, and the bits that it has beside them."""
 _MAX_TRIALS = 8  # inputs whose other layouts are tried, each with an import of the whole graph
 _LAYERS = ("MatMul", "Gemm", "Conv", "ConvTranspose")
 _WEIGHTED = ("CausalConvWithState", "DeformConv", "Einsum", "MatMul")
@@ -84,6 +93,8 @@ _KEEPS_BITS = _REORDERINGS.union(
     "Clip Concat Constant DepthToSpace Expand Gather MaxPool Pad Relu Slice SpaceToDepth Split".split()
 )
 """Operators whose results are values of their first input, or 0."""
+_PACKED = re.compile(r"NBits|Bnb4|QMoE|BlockQuantized")
+"""Operators whose weights lie in bytes, several in each where they have few bits."""
 _FILTERS = ("Compress", "NonZero", "Unique")
 """Operators whose results are as long as data says."""
 _SCALES = ("Div", "Mul", "Sub")
@@ -462,10 +473,13 @@ def _bits(step: OnnxOperator, results: Sequence[Value]) -> int | None:
     if step.op in ("BipolarQuant", "DynamicQuantizeLinear"):
         return 1 if step.op == "BipolarQuant" else 8
     if step.op in _QONNX_BITS:
-        array = step.known(_QONNX_BITS[step.op], "bits")
-        if array is None or array.size != 1 or not 1 <= float(array.reshape(-1)[0]) <= 64:
+        places, sign = _QONNX_BITS[step.op]
+        arrays = [step.known(place, "bits") for place in places]
+        sizes = [float(a.reshape(-1)[0]) for a in arrays if a is not None and a.size == 1]
+        bits = sign + sum(sizes)
+        if len(sizes) < len(places) or not 1 <= bits <= 64:
             raise step.fault("bits", "must be one number from 1 to 64")
-        return int(array.reshape(-1)[0])
+        return int(bits)
     if step.op.startswith("QLinear") or step.op == "QGemm":  # the zero point of the result has its type
         return max((value.bits for value in step.values if value is not None and value.bits), default=None)
     if step.op == "Cast" and step.integer("to", 0) in BITS:
@@ -589,8 +603,7 @@ def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
         treatment = "is not known: treated as a barrier" + ", its weights take no arrays" * bool(weights)
         step.builder.approximate(made, step.label, treatment)
         if weights:
-            has_stack = any(len(value.dims or ()) > 2 for value in step.values if isinstance(value, Constant))
-            advice = EXPERTS if has_stack else ""
+            advice = EXPERTS if is_mixture(step) else ""
             step.builder.leave_out(made, step.label, weights, advice=advice)
     return results
 
@@ -599,5 +612,13 @@ def _weights(step: OnnxOperator) -> int:
     """Return the number of constant weights of an operator without a rule: those of its matrices."""
     if step.is_standard and step.op not in _WEIGHTED and onnx.defs.has(step.op):
         return 0
-    matrices = (value.dims or () for value in step.values if isinstance(value, Constant))
-    return sum(math.prod(dims) for dims in matrices if sum(size > 1 for size in dims) > 1)
+    stored = [value for value in step.values if isinstance(value, Constant)]
+    matrices = [value for value in stored if sum(size > 1 for size in value.dims or ()) > 1]
+    packed = [value for value in matrices if value.bits]
+    if not packed:
+        return sum(math.prod(value.dims or ()) for value in matrices)
+    # Their scales and zero points, one of each for a block of weights, are matrices, too, but smaller.
+    scales = max((math.prod(value.dims or ()) for value in matrices if not value.bits), default=0)
+    counts = [(math.prod(value.dims or ()), value.bits) for value in packed]
+    few_bits = values_in_byte(step) if _PACKED.search(step.op) else 1
+    return sum(count * (few_bits if bits == 8 else 1) for count, bits in counts if count > scales)

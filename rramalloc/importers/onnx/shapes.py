@@ -34,7 +34,7 @@ SUMS = tuple(
     "LessOrEqual Max Mean Min Mod Or Pow Sub Sum Where Xor".split()
 )
 """Operators that combine all inputs value by value, and take as long as a sum."""
-PRODUCTS = ("Mul", "Div")
+PRODUCTS = ("Mul", "Div", "SwiGLU")
 SAME = tuple(
     "Identity Cast CastLike QuantizeLinear DequantizeLinear "  # of ONNX
     "Quant IntQuant FloatQuant BipolarQuant Trunc".split()  # of QONNX

@@ -81,12 +81,14 @@ class Chosen:
     """Stored weights in a tensor that depends on the input (docs/sources/model.md 14).
 
     kind: "matrix" if a stored matrix is selected or scaled; "changed" if computed values were added to one,
-    which may be an encoding of positions added to data; "row" if rows of a table are read, at `row`.
+    which may be an encoding of positions added to data; "row" if rows of a table are read, at `row`;
+    is_picked: indices pick it from a stack, as that of experts.
     """
 
     stored: Stored
     kind: Literal["matrix", "changed", "row"]
     row: RowPlace | None = None
+    is_picked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -239,7 +239,7 @@ _FAMILIES: dict[Handler, str] = {
     mean_variance: "MeanVarianceNormalization",
     batch_norm: "BatchNormalization",
     expanded: "Expand",
-    cumulative: "CumSum",
+    cumulative: "CumSum CumProd",
     dynamic_quantise: "DynamicQuantizeLinear",
 }
 HANDLERS: dict[str, Handler] = {

@@ -1,4 +1,5 @@
-"""Matrix products, attention and recurrent layers: with constant weights a stage, else a digital node.
+"""Matrix products, attention, recurrent layers and convolutions that keep a state or work on patches: with
+constant weights a stage, else a digital node.
 
 Source: docs/sources/model.md 2, 11.
 """
@@ -13,11 +14,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import onnx
+import onnx.helper
 
 from rramalloc.importers.axes import INNER, Atom, AxisRoles, Dims, canonical, lettered, shape_of
 from rramalloc.importers.onnx.operators.elementwise import combine, over, reduced
-from rramalloc.importers.onnx.operators.rearrange import reshape_to
-from rramalloc.importers.onnx.operators.windowed import computed_weights, weights_of
+from rramalloc.importers.onnx.operators.rearrange import concat, reshape_to
+from rramalloc.importers.onnx.operators.windowed import computed_weights, conv, is_of_patches, weights_of
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
@@ -201,6 +203,81 @@ def few_bits(step: OnnxOperator) -> Sequence[Value]:
         return [computed_weights(step, [x, packed], dims, math.prod(dims) * inner)]
     constant = Constant(dims=(inner, features), origin=packed.origin, bits=bits)
     return [linear(step, x, len(x.dims) - 1, features, constant)]
+
+
+def convolution(step: OnnxOperator) -> Sequence[Value]:
+    """Translate Conv; on several images or in three dimensions where it is a linear layer on patches."""
+    x = step.need(0)
+    is_plain = isinstance(x, Constant) or (len(x.dims) < 5 and x.dims[0] == 1)
+    return conv(step) if is_plain or not is_of_patches(step) else [_on_patches(step, step.data())]
+
+
+def _on_patches(step: OnnxOperator, x: Tensor) -> Tensor:
+    """Apply a kernel to patches beside each other: the places within a patch are channels."""
+    weight, kept = weights_of(step, 1)
+    kernel, groups = weight[2:], step.integer("group", 1)
+    if weight[1] * groups != x.dims[1]:
+        what = f"weights {shown(weight)} with {brief(groups)} groups do not fit data of {shown(x.dims)}"
+        raise step.mismatch("W", what)
+    counts = tuple(size // k for size, k in zip(x.dims[2:], kernel, strict=True))
+    if min(counts) < 1:
+        raise step.mismatch("W", f"weights {shown(weight)} are larger than data of {shown(x.dims)}")
+    for axis, (count, k) in enumerate(zip(counts, kernel, strict=True), start=2):
+        x = step.take(x, axis, range(count * k), "whole") if count * k < x.dims[axis] else x
+    pairs = zip(counts, kernel, strict=True)
+    split = reshape_to(step, x, (*x.dims[:2], *itertools.chain.from_iterable(pairs)))
+    inner = range(3, len(split.dims), 2)
+    x = _only_channels(step, split, [1, *inner])
+    if groups == 1:
+        name = step.emit("linear", [x.node], out_features=weight[0], **kept)
+    else:
+        name = step.emit("conv", [x.node], out_channels=weight[0], kernel=(1, 1), groups=groups, **kept)
+    layout = [() if axis == 1 else role for axis, role in enumerate(x.layout) if axis not in inner]
+    return tensor(name, (x.dims[0], weight[0], *counts), layout)
+
+
+def causal_conv(step: OnnxOperator) -> Sequence[Value]:
+    """Translate CausalConvWithState: a depthwise convolution over past and new tokens, the last of them kept.
+
+    Source: ONNX operator CausalConvWithState.
+    """
+    x, weight, past = step.data(), step.dims(1), step.value(3)
+    if len(x.dims) != 3 or len(weight) != 3:
+        raise step.mismatch("W", f"weights {shown(weight)} do not fit data of {shown(x.dims)}")
+    size, every = weight[2], x
+    if past is not None and size > 1:
+        proto = onnx.helper.make_node("Concat", [], [], axis=2)
+        (joined,) = concat(replace(step, proto=proto, name=f"{step.name}/past", values=(past, x)))
+        every = joined if isinstance(joined, Tensor) else x
+    before = x.dims[2] + size - 1 - every.dims[2]
+    proto = onnx.helper.make_node("Conv", [], [""], group=x.dims[1], pads=[before, 0])
+    y = conv(replace(step, proto=proto, values=(every, *step.values[1:3])))
+    if size == 1 or not any(step.proto.output[1:2]):
+        return [*y, Constant(dims=None)]
+    if before:
+        every = step.between(every, 2, before, 0, "before")
+    return [*y, step.take(every, 2, range(x.dims[2], x.dims[2] + size - 1), "present")]
+
+
+def linear_attention(step: OnnxOperator) -> Sequence[Value]:
+    """Translate LinearAttention: a state of keys times values, which every token changes and reads.
+
+    Source: ONNX operator LinearAttention.
+    """
+    q, k, v = (step.dims(index) for index in range(3))
+    heads, shared = step.integer("q_num_heads", 0), step.integer("kv_num_heads", 0)
+    if {len(q), len(k), len(v)} != {3} or min(heads, shared) < 1 or q[2] % heads or v[2] % shared:
+        what = f"{brief(heads)} and {brief(shared)} heads do not divide {shown(q)} and {shown(v)}"
+        raise step.mismatch("q_num_heads", what)
+    cells = (q[2] // heads) * (v[2] // shared)
+    writes = 2 if "delta" in step.text("update_rule", "gated_delta") else 1  # it also reads what it corrects
+    macs = q[0] * q[1] * cells * (heads + writes * shared)
+    data = [value for value in step.values if isinstance(value, Tensor)]
+    dims, state = (*q[:2], heads * (v[2] // shared)), (q[0], shared, q[2] // heads, v[2] // shared)
+    y = step.barrier(data, dims, gridded(dims, [2]), because="waits for all tokens", macs=macs)
+    if not any(step.proto.output[1:2]):
+        return [y]
+    return [y, step.barrier(data, state, ((),) * 4, "present")]
 
 
 class AttentionInputs(NamedTuple):
@@ -519,6 +596,8 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
     """
     x, first = step.data(), bool(step.integer("layout", 0))
     weight, state = step.dims(1), step.dims(2)
+    if step.op == "DynamicQuantizeLSTM":  # it stores them as inputs x gates
+        weight, state = ((*dims[:-2], *dims[:-3:-1]) for dims in (weight, state))
     directions = _DIRECTIONS.get(step.text("direction", "forward"), ())
     if not directions:
         raise step.fault("direction", f"must be one of {', '.join(_DIRECTIONS)}")
@@ -580,6 +659,7 @@ def _joined(step: OnnxOperator, parts: Sequence[Tensor], suffix: str) -> Tensor:
     return tensor(name, (length, len(parts), 1, hidden), parts[0].layout)
 
 
+_GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 _MATMULS = (
     "MatMul MatMulInteger MatMulIntegerToFloat DynamicQuantizeMatMul FusedMatMul FusedMatMulActivation "
     "TransposeMatMul"
@@ -594,5 +674,8 @@ HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("PackedAttention", "PackedMultiHeadAttention"), packed_attention),
     "RotaryEmbedding": rotary,
     "Einsum": einsum,
-    **{name: partial(recurrent, gates=gates) for name, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1))},
+    **{name: partial(recurrent, gates=gates) for name, gates in _GATES.items()},
+    "Conv": convolution,
+    "CausalConvWithState": causal_conv,
+    "LinearAttention": linear_attention,
 }

@@ -15,7 +15,14 @@ from rramalloc.importers.axes import Atom, Dims, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
-from rramalloc.importers.onnx.tensors import NO_PADS, Tensor, Value, default_nchw_layout, tensor
+from rramalloc.importers.onnx.tensors import (
+    NO_PADS,
+    Constant,
+    Tensor,
+    Value,
+    default_nchw_layout,
+    tensor,
+)
 from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair, pooled_extent
 from rramalloc.records import brief
 
@@ -51,6 +58,19 @@ class Windows:
             "dilation": pair(self.dilation, 1),
             "pads": tuple(one + other for one, other in added),
         }
+
+
+def is_of_patches(step: OnnxOperator) -> bool:
+    """Return True for a convolution whose windows neither overlap nor leave anything out: a linear layer on
+    patches, or on pixels, in any number of dimensions."""
+    x, weight = step.need(0), step.value(1)
+    dims = weight.dims if isinstance(weight, Constant) else None
+    if dims is None or x.dims is None or len(dims) != len(x.dims) or len(dims) < 3:
+        return False
+    plain = not any(step.integers("pads") or ()) and set(step.integers("dilations") or (1,)) == {1}
+    stride = step.integers("strides") or (1,) * (len(dims) - 2)
+    is_one = dims[2:] == x.dims[2:]
+    return plain and step.text("auto_pad", "NOTSET") in ("NOTSET", "VALID") and (dims[2:] == stride or is_one)
 
 
 def on_grid(step: OnnxOperator, x: Tensor) -> tuple[Tensor, str]:
@@ -363,7 +383,7 @@ def _resized(step: OnnxOperator, dims: Dims) -> Dims:
 
 _POOLINGS = {"maxpool": "MaxPool NhwcMaxPool", "avgpool": "AveragePool LpPool QLinearAveragePool"}
 HANDLERS: dict[str, Handler] = {
-    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), conv),
+    **dict.fromkeys(("ConvInteger", "FusedConv"), conv),
     "QLinearConv": partial(conv, weights=3),
     "ConvTranspose": transposed_conv,
     **{name: partial(pool, op=op) for op, names in _POOLINGS.items() for name in names.split()},
