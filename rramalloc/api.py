@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationLike, read_allocation, read_case
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, SearchArguments
 from rramalloc.allocation.inspection import Inspection, inspect_network
@@ -143,14 +143,17 @@ def optimize(
     if objective != "arrays" and wanted.given:
         raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
     check_method(objective, named)
+    begun = None if start is None else read_allocation(start, "start")
+    if begun is not None:
+        network = begun.network_of(network, given)
     case = Case.of(network, given)
     if placed and (inputs > 1 or case.at_most):
         raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed: leave one out")
     request = Request(objective=objective, method=named, own=own, seed=seed, target=wanted, inputs=inputs)
-    if start is not None:
+    if begun is not None:
         if placed or bits is not None or named != "auto":
             raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
-        request = replace(request, start=read_allocation(start, "start"), takes_part=partial_start)
+        request = replace(request, start=begun, takes_part=partial_start)
     elif partial_start:
         raise SpecError("partial_start", "says how a start is taken, and none is given: give start")
     case, most = case.with_numbers(arrays)
@@ -238,16 +241,13 @@ def simulate(
     RramallocError
         FileError, SpecError, UnknownNameError, UnsupportedError.
     """
-    source = network_of(network, given)
     origin = "copies" if isinstance(allocation, MappingOf) else "allocation"
-    given_allocation = read_allocation(allocation, origin).with_arguments(
-        source, given, crossbar, fold, latency_table
+    case, what = read_case(
+        network, allocation, given, origin=origin, crossbar=crossbar, fold=fold, latency_table=latency_table
     )
     check_known("handoff", handoff, HANDOFFS)
     check_range("rate", rate, 1e-300, 1e300)
-    return simulate_network(
-        given_allocation.network_of(source, given), given_allocation, handoff=handoff, rate_per_s=rate
-    )
+    return simulate_network(case.network, what, handoff=handoff, rate_per_s=rate)
 
 
 def convert(

@@ -34,7 +34,7 @@ BlockSize = tuple[PositiveCount, PositiveCount]
 
 
 class NetworkId(Record):
-    """Network that an allocation belongs to; sha256 is of the graph, not of the file it came in."""
+    """Network that an allocation belongs to; sha256 is of the graph without bits, not of a file."""
 
     name: str
     sha256: str
@@ -42,7 +42,7 @@ class NetworkId(Record):
     @classmethod
     def of(cls, network: Network) -> NetworkId:
         """Return the identity of a network."""
-        return cls(name=network.name, sha256=network.sha256)
+        return cls(name=network.name, sha256=network.plain_sha256)
 
 
 class NetworkResult(ResultRecord):
@@ -73,21 +73,29 @@ class BareAllocation(Record):
     cycles: dict[Name, PositiveCount] = Field(default_factory=dict, exclude_if=operator.not_)
 
 
-class SearchOptions(MappingOptions):
-    """Options of a search beyond network, hardware and budget.
+class CaseOptions(MappingOptions):
+    """What a case says beyond network and hardware.
 
-    gap: that was good enough, None where runs have no such end; latency_table: measured step times, None if
-    those of the hardware hold; copies: the fewest and the most of layers that were held or limited;
-    copies_divide: of what they had to be divisors; at_most: limits of quantities.
+    latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most of
+    layers that were held or limited; copies_divide: of what they had to be divisors; at_most: limits of
+    quantities; feeds_back: whether the next input needs this one's output, sequences: that take turns then;
+    None where it does not.
     """
 
-    work: int
-    time_limit_s: float | None
-    gap: float | None = Field(None, exclude_if=absent)
     latency_table: MeasuredSteps | None = None
     copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = Field(None, exclude_if=absent)
     copies_divide: Divided | None = Field(None, exclude_if=absent)
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
+    feeds_back: Literal[True] | None = Field(None, exclude_if=absent)
+    sequences: PositiveCount | None = Field(None, exclude_if=absent)
+
+
+class SearchOptions(CaseOptions):
+    """Options of a search beyond its budget. gap: that was good enough, None where runs have no such end."""
+
+    work: int
+    time_limit_s: float | None
+    gap: float | None = Field(None, exclude_if=absent)
 
 
 class Options(SearchOptions):
@@ -95,8 +103,7 @@ class Options(SearchOptions):
 
     inputs: how many stream, where objective latency is the time of several; start: the allocation that the
     search began with; bits: the weight bits, input bits and sensitivity that layers could have; sensitivity:
-    the limit of its sum; None where bits were given; feeds_back: whether the next input needs this one's
-    output, sequences: that take turns then; None where it does not.
+    the limit of its sum; None where bits were given.
     """
 
     gap: float
@@ -111,8 +118,6 @@ class Options(SearchOptions):
         None, exclude_if=absent
     )
     sensitivity: float | None = Field(None, exclude_if=absent)
-    feeds_back: Literal[True] | None = Field(None, exclude_if=absent)
-    sequences: PositiveCount | None = Field(None, exclude_if=absent)
 
 
 class KindOfArrays(Record):

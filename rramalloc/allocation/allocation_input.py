@@ -22,6 +22,7 @@ from rramalloc.allocation.allocation import (
     NetworkId,
     PositiveCount,
 )
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import Divided, Handoff, HostLike, NetworkArguments, ObjectiveName
@@ -32,6 +33,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind, one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.hardware.tables import CrossbarLike, NonNegative
+from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
@@ -78,8 +80,9 @@ class AllocationInput:
     a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says how long
     each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs of a
     step of each layer reach their readers' tiles, by the placement that it was optimised for, which are
-    part of its time; left_out: what its time lacks, in words; stated: what the file says of every layer that
-    follows from the rest; where: how messages call it; measured: step
+    part of its time; left_out: what its time lacks, and what a call said in place of the file, in words;
+    stated: what the file says of every layer that follows from the rest; bits: of weights and inputs of
+    layers, where the file states them; where: how messages call it; measured: step
     times that replace those of the hardware; network: the one it was made for, None where it is not said;
     objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
     fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
@@ -103,6 +106,7 @@ class AllocationInput:
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     sequences: int | None = None
+    bits: MappingOf[str, tuple[int, int]] = field(default_factory=dict)
     stated: MappingOf[str, MappingOf[str, int]] = field(default_factory=dict)
 
     def differences(self, rows: Iterable[Record]) -> list[str]:
@@ -234,7 +238,8 @@ class AllocationInput:
             changed = replace(changed, stated={})  # of a file that says on which hardware
         if hardware is None:
             return changed
-        changed = changed if hardware == self.hardware else changed.without_transfer()
+        if not all(getattr(hardware, table) == getattr(self.hardware, table) for table in _OF_PLACES):
+            changed = changed.without_transfer()
         return replace(changed, hardware=hardware, measured=None)
 
     def without_transfer(self) -> AllocationInput:
@@ -262,24 +267,111 @@ class AllocationInput:
         measured = measured_steps(latency_table, network, changed.options, machine, known)
         if any(new is not None for new in (hardware, crossbar, values, latency_table)):
             changed = changed.changed(hardware=machine)
-        changed = changed if measured == self.measured else changed.without_transfer()
-        return replace(changed, measured=measured)
+        changed = replace(changed, measured=measured)
+        changed = changed._naming_what_is_replaced(self, network, latency_table)
+        return changed._with_slower_batches(self, network) if changed.cycles else changed
 
-    def network_of(self, network: Network, given: NetworkArguments) -> Network:
-        """Return the network that feeds back as the allocation says, unless a call says something else."""
-        if self.sequences is None or given.get("feeds_back") is not None:
-            return network
-        return network.in_turns(True, given.get("sequences") or self.sequences)
+    def _naming_what_is_replaced(
+        self, before: AllocationInput, network: Network, latency_table: LatencyTableLike | None
+    ) -> AllocationInput:
+        """Return it with the names of what a call says in place of the file, which is `before`."""
+        if self.network is None:
+            return self
+        options = {name: getattr(before.options, name) for name in _OPTIONS}
+        replaced = [name for name, value in options.items() if getattr(self.options, name) != value]
+        replaced += ["hardware"] if self.hardware != before.hardware else []
+        replaced += ["latency table"] if latency_table is not None and before.measured is not None else []
+        replaced += ["sequences"] if network.sequences != before.sequences else []
+        words = [f"{name}: of this call, in place of what {self.where} says" for name in replaced]
+        return replace(self, left_out=(*self.left_out, *words))
+
+    def _with_slower_batches(self, before: AllocationInput, network: Network) -> AllocationInput:
+        """Return it with batches that last as long as its hardware says, or as links have slowed them down.
+
+        before: the same copies on the hardware that their cycles are of.
+        """
+        if not (self.transfer_ns and self.hardware.own_clock):
+            return self
+        graphs = [given.in_blocks(given.graph(network)) for given in (before, self)]
+        copies = copies_by_name(graphs[0], self.copies, self.where)
+        old, new = (graph.batch_ticks(copies).tolist() for graph in graphs)
+        cycles = {
+            name: max(ticks, self.cycles[name] if self.cycles.get(name, 0) > before_ticks else 0)
+            for name, before_ticks, ticks in zip(graphs[0].names, old, new, strict=True)
+        }
+        return replace(self, cycles=cycles)
+
+    def network_of(self, network: NetworkLike, given: NetworkArguments) -> Network:
+        """Return the network that a call describes, with the turns and bits that the allocation states.
+
+        Turns of the call, and bits that the network gives itself, come first. Raises as `load`, SpecError.
+        """
+        source = network_of(network, {**given, "feeds_back": None, "sequences": None})
+        feeds_back, sequences = given.get("feeds_back"), given.get("sequences")
+        if feeds_back is None and self.network is not None:
+            is_turning = self.sequences is not None
+            feeds_back = None if is_turning is (source.sequences is not None) else is_turning
+            sequences = sequences or self.sequences
+        source = source.in_turns(feeds_back, sequences)
+        if self.network is None or not source.is_of(self.network.sha256):
+            return source
+        known = self.hardware.precision.weight_bits, self.hardware.precision.input_bits
+        left = {
+            stage.name: (stage.weight_bits or bits[0], stage.input_bits or bits[1])
+            for stage in source.stages
+            if None in (stage.weight_bits, stage.input_bits)
+            and (bits := self.bits.get(stage.name, known)) != known
+        }
+        return source.with_bits(left) if left else source
 
     def made_for(self, network: Network) -> AllocationInput:
-        """Return itself. Raises SpecError if it was made for another network."""
-        if self.network is None or self.network.sha256 == network.sha256:
+        """Return itself. Raises SpecError if it was made for another network, or for other bits."""
+        if self.network is None:
             return self
-        raise SpecError(
-            self.where,
-            f"was made for another network, {self.network.name[:60]!r}, not for {network.name[:60]!r} as it "
-            f'is given: give that network, or only {{"copies": {{...}}}}',
-        )
+        if not network.is_of(self.network.sha256):
+            raise SpecError(
+                self.where,
+                f"was made for another network, {self.network.name[:60]!r}, not for {network.name[:60]!r} as "
+                f'it is given: give that network, or only {{"copies": {{...}}}}',
+            )
+        for stage in network.stages:
+            own = stage.weight_bits, stage.input_bits
+            of_file = self.bits.get(stage.name, own)
+            if any(bits not in (None, stated) for bits, stated in zip(own, of_file, strict=True)):
+                raise SpecError(
+                    self.where,
+                    f"was made for {of_file[0]} bits of weights and {of_file[1]} of inputs in layer "
+                    f"{stage.name[:60]!r}, the network has {own[0]} and {own[1]}: give the network without "
+                    f'bits, or only {{"copies": {{...}}}}',
+                )
+        return self
+
+
+_OF_PLACES = ("crossbar", "precision", "counting", "chip", "kinds")
+"""Tables of the hardware that the places of arrays, and the transfers between them, depend on."""
+_OPTIONS = ("mapping", "fold", "fc", "host")
+"""Options of an allocation that a call may replace."""
+
+
+def read_case(
+    network: NetworkLike,
+    allocation: AllocationLike,
+    given: AllocationArguments,
+    *,
+    origin: str = "allocation",
+    crossbar: CrossbarLike | None = None,
+    fold: bool | None = None,
+    latency_table: LatencyTableLike | None = None,
+) -> tuple[Case, AllocationInput]:
+    """Return what an allocation is timed as, and the allocation itself: as its file says, or as a call does.
+
+    That is its network with turns and bits, hardware, mapping, measured times, and the copies that were held.
+    Raises RramallocError.
+    """
+    what = read_allocation(allocation, origin)
+    source = what.network_of(network, given)
+    what = what.with_arguments(source, given, crossbar, fold, latency_table)
+    return Case(source, what.hardware, what.options, what.measured, what.limits, divide=what.divide), what
 
 
 def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> AllocationInput:
@@ -357,6 +449,8 @@ class _FileLayer(_Lenient):
     copies: PositiveCount
     block: BlockSize | None = None
     cycles: PositiveCount | None = None
+    weight_bits: PositiveCount | None = None
+    input_bits: PositiveCount | None = None
 
 
 class _FilePlaced(_Lenient):
@@ -444,7 +538,14 @@ def _of_whole(stated: Allocation | _Document, where: str) -> AllocationInput:
         at_most=stated.options.at_most or {},
         transfer_ns=placed.transfer_ns,
         sequences=stated.options.sequences,
+        bits={layer.name: _bits_of(layer, stated.hardware) for layer in stored},
     )
+
+
+def _bits_of(layer: Layer | _FileLayer, hardware: Hardware) -> tuple[int, int]:
+    """Return the bits of weights and inputs of a layer in a file, those of the hardware if it has none."""
+    precision = hardware.precision
+    return layer.weight_bits or precision.weight_bits, layer.input_bits or precision.input_bits
 
 
 def _of_bare(document: dict[str, Any], where: str) -> AllocationInput:

@@ -7,6 +7,7 @@ from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -96,6 +97,20 @@ class Case:
     def on(self, hardware: Hardware) -> Case:
         """Return the case on another hardware."""
         return replace(self, hardware=hardware).with_stages(self.stages)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What it says beyond network and hardware, by the names that files have for it (CaseOptions)."""
+        sequences = self.network.sequences
+        return {
+            **dict(self.mapping),
+            "latency_table": self.measured,
+            "copies": dict(self.copies) or None,
+            "copies_divide": self.divide,
+            "at_most": dict(self.at_most) or None,
+            "feeds_back": None if sequences is None else True,
+            "sequences": sequences,
+        }
 
     @property
     def may_reload(self) -> bool:

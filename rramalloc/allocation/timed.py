@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.allocation_input import AllocationInput, read_allocation
+from rramalloc.allocation.allocation_input import AllocationInput, read_case
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import NetworkLike, as_network, load
@@ -84,7 +84,7 @@ class Networks:
     def find(self, sha256: str) -> Network | None:
         """Return the network with this hash of its graph, None if there is none."""
         for network in self._named:
-            if network.sha256 == sha256:
+            if network.is_of(sha256):
                 return network
         name = _shipped().get(sha256)
         return None if name is None else load(name)
@@ -108,9 +108,8 @@ def time_result(result: Allocation | Simulation, known: Networks, where: str) ->
 
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:
     """Simulate an allocation again. Raises SpecError if its file says something else, or does not fit."""
-    read = read_allocation(allocation, where)
-    network = read.network_of(network, {})
-    timing = read.timing(read.graph(network), "next")
+    case, read = read_case(network, allocation, {}, origin=where)
+    timing = read.timing(read.graph(case.network), "next")
     given = {layer.name: (layer.start, layer.finish) for layer in allocation.layers}
     exact = zip(timing.start.tolist(), timing.finish.tolist(), strict=True)
     if allocation.makespan != timing.makespan or given != dict(zip(timing.graph.names, exact, strict=True)):

@@ -188,9 +188,22 @@ class Network(Result):
 
         Without `shares` and `dynamic_macs`, which do not change what is computed when.
         """
-        document = [_dump(node, everything=False) for node in self.canonical_nodes]
+        return self._hash(without=())
+
+    @cached_property
+    def plain_sha256(self) -> str:
+        """Hash of the graph without the bits of its layers: the same network whatever bits are chosen."""
+        return self._hash(without=("weight_bits", "input_bits"))
+
+    def _hash(self, without: Sequence[str]) -> str:
+        dumps = [_dump(node, everything=False) for node in self.canonical_nodes]
+        document = [{key: dump[key] for key in dump if key not in without} for dump in dumps]
         text = json.dumps(document, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
+
+    def is_of(self, sha256: str) -> bool:
+        """Return True if a hash in a file is of this network, with or without the bits of its layers."""
+        return sha256 in (self.plain_sha256, self.sha256)
 
     def with_bits(self, bits: Mapping[str, tuple[int, int]]) -> Network:
         """Return the same network with other (weight bits, input bits) of some weight layers, by name."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
-from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.choices import InputShapes, InputValues
 from rramalloc.commands.chiplet.description import (
     ChipletChip,
@@ -36,7 +36,7 @@ from rramalloc.commands.place.mesh import Hops
 from rramalloc.commands.place.placement import Placement, PlacementLike, as_placement
 from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import SpecError
-from rramalloc.importers import NetworkLike, as_network
+from rramalloc.importers import NetworkLike
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
@@ -476,14 +476,10 @@ def chiplet_cost(
     if allocation is None or placement is None:
         missing = "allocation" if allocation is None else "placement"
         raise SpecError(missing, "a network needs both allocation and placement, a description neither")
-    network = as_network(source, input_shapes, input_values=input_values)
     placed = as_placement(placement)
-    given = (
-        read_allocation(allocation)
-        .made_for(network)
-        .without_blocks(network, "chiplet cost")
-        .of_one_kind("chiplet cost")
-    )
+    case, given = read_case(source, allocation, {"input_shapes": input_shapes, "input_values": input_values})
+    network = case.network
+    given.made_for(network).without_blocks(network, "chiplet cost").of_one_kind("chiplet cost")
     check_placement(placed, network, given.copies)
     of_allocation = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, of_allocation)

@@ -111,11 +111,14 @@ def compare(
     several = case.hardware.kinds is not None
     chosen = competitors(methods, case.mapping, several_kinds=several)
     options = CompareOptions(
-        **dict(case.mapping), methods=chosen, seed=seed, seeds=seeds,
-        work=limits.work, time_limit_s=limits.time_limit_s, latency_table=case.measured,
-        copies=dict(case.copies) or None, inputs=inputs if inputs > 1 else None,
-        at_most=dict(case.at_most) or None, copies_divide=case.divide,
-    )  # fmt: skip
+        **case.options,
+        methods=chosen,
+        seed=seed,
+        seeds=seeds,
+        work=limits.work,
+        time_limit_s=limits.time_limit_s,
+        inputs=inputs if inputs > 1 else None,
+    )
     with followed(on_progress, progress, progress_words) as callback:
         return _compared(case, sizes, objective, options, ending or CancelToken(), callback, clock)
 

@@ -296,6 +296,11 @@ def evaluate(
         for number, strategy in enumerate(_listed(strategies), 1)
     ]
     source = network_of(network, reading)
+    for allocation in given:
+        source = allocation.network_of(source, reading)
+    for allocation in given:
+        if allocation.network is not None and source.is_of(allocation.network.sha256):
+            allocation.made_for(source)
     common = _in_common(given, fc, host)
     for allocation in given:
         allocation.without_blocks(source, "a strategy")

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
-from rramalloc.allocation.case import Case
+from rramalloc.allocation.allocation import CaseOptions, NetworkId
+from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import refuse_turns
@@ -20,7 +19,6 @@ from rramalloc.commands.explain.what_if import ChangesLike, WhatIfs
 from rramalloc.errors import SpecError
 from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
-from rramalloc.network.network import Network
 from rramalloc.records import check_effort, check_known, check_range
 from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute
@@ -116,7 +114,6 @@ def explain(
     if objective is not None:
         check_known("objective", objective, EXPLAINED_OBJECTIVES)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
-    source = network_of(network, given)
     if allocation is None:
         every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
         every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
@@ -124,19 +121,26 @@ def explain(
         searching = ending.reporting_to(on_progress, "an allocation")
         if ending.time_limit_s is not None:  # the rest is for the points beside it and for the what-ifs
             searching = replace(searching, time_limit_s=_FIRST_SHARE * ending.time_limit_s)
-        allocation = optimize(source, arrays, seed=seed, stop=searching, **asked)
+        network = network_of(network, given)
+        allocation = optimize(network, arrays, seed=seed, stop=searching, **asked)
         if searching is not ending:
             ending.charge(searching.spent_s)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
     elif arrays is not None:
         raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
-    given_allocation = read_allocation(allocation).with_arguments(
-        source, given, crossbar, fold, latency_table
+    case, given_allocation = read_case(
+        network, allocation, given, crossbar=crossbar, fold=fold, latency_table=latency_table
     )
-    source = given_allocation.network_of(source, given)
+    source = case.network
+    given_allocation.made_for(source)
+    if given_allocation.cycles and not given_allocation.hardware.own_clock:
+        reason = "has cycles, which only hardware with clocks of its own explains: leave cycles out"
+        raise SpecError(given_allocation.where, reason)
     if given_allocation.blocks:
         given_allocation = given_allocation.changed(mapping="sdk")
-    case = _case(source, given_allocation, copies, copies_divide)
+    case = replace(case, mapping=given_allocation.options, divide=copies_divide or case.divide)
+    if copies is not None:
+        case = replace(case, copies=copy_limits(copies, case.stages))
     timing = given_allocation.timing(given_allocation.graph(source, case.stages))
     if objective is None:
         objective = "interval" if given_allocation.objective == "interval" else "latency"
@@ -156,7 +160,7 @@ def explain(
         rramalloc_version=__version__,
         network=NetworkId.of(source),
         hardware=case.hardware,
-        options=case.mapping,
+        options=CaseOptions(**case.options),
         objective=objective,
         unit=neighbours.objective.unit,
         value=neighbours.value,
@@ -185,26 +189,3 @@ def explain(
             *((_AT_MOST,) if given_allocation.at_most else ()),
         ),
     )
-
-
-def _case(
-    network: Network,
-    given_allocation: AllocationInput,
-    copies: CopiesLike | None,
-    copies_divide: Divided | None,
-) -> Case:
-    """Return the case that an allocation is of. Raises SpecError."""
-    given_allocation.made_for(network)
-    if given_allocation.cycles and not given_allocation.hardware.own_clock:
-        reason = "has cycles, which only hardware with clocks of its own explains: leave cycles out"
-        raise SpecError(given_allocation.where, reason)
-    divide = given_allocation.divide if copies_divide is None else copies_divide
-    case = Case(
-        network,
-        given_allocation.hardware,
-        given_allocation.options,
-        given_allocation.measured,
-        given_allocation.limits,
-        divide=divide,
-    )
-    return case if copies is None else replace(case, copies=copy_limits(copies, case.stages))

@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import BlockSize, LayerModes, NetworkResult, PositiveCount
-from rramalloc.mapping.options import MappingOptions
+from rramalloc.allocation.allocation import BlockSize, CaseOptions, LayerModes, NetworkResult, PositiveCount
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.node import Name
 from rramalloc.records import Record, Steps, absent
@@ -229,7 +228,7 @@ class Explanation(NetworkResult):
 
     format: Literal["rramalloc-explanation/2"] = FORMAT
     rramalloc_version: str
-    options: MappingOptions
+    options: CaseOptions
     objective: Literal["latency", "interval"]
     unit: Unit
     value: int | float

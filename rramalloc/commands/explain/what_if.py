@@ -51,13 +51,11 @@ _PART_OF_WORK = 0.05  # of the work allowed, where less was charged before
 class WhatIfs:
     """Changes of the hardware of one allocation.
 
-    own: the allocation without transfer between tiles; placed: with the transfer of its placement, None if
-    that is not counted; case: of the allocation, with its limits of copies; stop: of every search; tell:
-    callback that gets the progress of every search.
+    own: the allocation, with the transfer of its placement if it has one; case: of the allocation, with its
+    limits of copies; stop: of every search; tell: callback that gets the progress of every search.
     """
 
     own: AllocationInput
-    placed: AllocationInput | None
     case: Case
     objective: ExplainedObjective
     stop: Work
@@ -75,8 +73,7 @@ class WhatIfs:
         tell: Tell | None = None,
     ) -> WhatIfs:
         """Return the changes of an allocation, which is timed as `simulate --set` times it."""
-        placed = own if own.transfer_ns else None
-        return cls(own.without_transfer(), placed, case, objective, stop, seed, tell)
+        return cls(own, case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
         """Return the gain from every change: with more area by gain per area, then the others by gain.
@@ -85,13 +82,12 @@ class WhatIfs:
         Raises SpecError for a change that the hardware cannot have, and for one of links that are not timed.
         """
         if changes is None:
-            with_links = self.placed is not None
-            fields = better_values(self.case.hardware, 2, with_links=with_links)
+            fields = better_values(self.case.hardware, 2, with_links=self._is_placed)
             found = self._of_list([{name: value} for name, value in fields])
         else:
             asked = changes_of(changes)
             links = sorted(_LINKS.intersection(name for values in asked for name in values))
-            if links and self.placed is None:
+            if links and not self._is_placed:
                 reason = "explain an allocation of `optimize --placed` on this hardware, or leave it out"
                 raise SpecError("--what-if", f"{links[0]} is not timed without --placed: {reason}")
             found = [self._of(values, self.stop.nested(self.stop.work), is_given=True) for values in asked]
@@ -107,12 +103,10 @@ class WhatIfs:
         """The allocation on the hardware that there is."""
         return self._as_it_is({})
 
-    @cached_property
-    def placed_now(self) -> WhatIfResult:
-        """The allocation on the hardware that there is, with the transfer of its placement."""
-        if self.placed is None:
-            raise AssertionError("changes of links are of a placed allocation")
-        return self._simulated(self.placed)
+    @property
+    def _is_placed(self) -> bool:
+        """Whether the time of the allocation counts the transfer between its tiles."""
+        return bool(self.own.transfer_ns)
 
     @property
     def _kinds(self) -> tuple[Kind, ...]:
@@ -240,7 +234,7 @@ class WhatIfs:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
         try:
             if not _LINKS.isdisjoint(values):
-                return self._compared(self.placed_now, change, have, *self._placed_again(hardware))
+                return self._compared(self.now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)
             unit = "steps" if as_it_is.latency_ns is None else "ns"
             if unit != self._unit:
@@ -333,17 +327,20 @@ class WhatIfs:
 
         Raises RramallocError.
         """
-        run = load_from("place", "placed:optimize_placed", "what_if")
         case = replace(self.case, hardware=hardware, measured=self.own.measured)
         copies = {stage.name: self.own.copies.get(stage.name, 1) for stage in self.case.stages.layers}
         held = replace(case, copies={layer: (number, number) for layer, number in copies.items()})
-        found = list[WhatIfResult]()
+        arrays, found = self.now.arrays, list[WhatIfResult]()
         for searched in (held, case):
-            request = Request(objective="latency", seed=self.seed)
             stop = self.stop.nested(self.stop.work).reporting_to(self.tell, "what if other links")
-            placed: Allocation = run(searched.with_stages(case.stages), self.now.arrays, request, stop)
-            found.append(self._result(placed, placed, placed, placed.arrays.used))
+            found.append(self._searched_with_links(searched.with_stages(case.stages), arrays, stop))
         return found[0], min(found, key=lambda result: result.value)
+
+    def _searched_with_links(self, case: Case, arrays: int, stop: Work) -> WhatIfResult:
+        """Return the result of `optimize --placed` within `arrays`. Raises RramallocError."""
+        run = load_from("place", "placed:optimize_placed", "what_if")
+        placed: Allocation = run(case, arrays, Request(objective=self.objective, seed=self.seed), stop)
+        return self._result(placed, placed, placed, placed.arrays.used)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
         """Return the allocation on the changed hardware."""
@@ -356,6 +353,11 @@ class WhatIfs:
         """
         start = self._timed(values)
         case = replace(case, measured=start.measured).with_stages(self.case.stages)
+        if self._is_placed:
+            with_links = self.stop.nested(share.work).reporting_to(self.tell, "what if, placed")
+            placed = self._searched_with_links(case, arrays, with_links)
+            share.charge(with_links.spent_s)
+            return min(placed, self._simulated(start), key=lambda result: result.value)
         request = Request(objective=self.objective, seed=self.seed, start=start)
         if self._kinds:
             case, arrays = self._within_kinds(case, arrays)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.allocation_input import AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
 from rramalloc.commands.export.discovery import ExportTarget, target_function, target_name, target_names
 from rramalloc.commands.export.subject import LISTED, Subject, is_taken
 from rramalloc.commands.place.placement import PlacementLike, as_placement
 from rramalloc.errors import PluginError, UnsupportedError
-from rramalloc.importers import NetworkLike, network_of
-from rramalloc.network.network import Network
+from rramalloc.importers import NetworkLike
 
 OF_LAYERS = ("neurosim",)
 """Tools that read a list of layers, in place of a graph."""
@@ -59,8 +58,7 @@ def export(
     RramallocError
         FileError, SpecError, MisplacedError, UnknownNameError, PluginError.
     """
-    source = network_of(network, given)
-    subject = subject_of(source, allocation, placement, given)
+    subject = subject_of(network, allocation, placement, given)
     if layers_only and target_name(to) not in OF_LAYERS:
         words = f"{target_name(to)} is told how layers are joined; only a list of layers can leave that out"
         raise UnsupportedError("layers_only", words, ["leave it out", f"export to {' or '.join(OF_LAYERS)}"])
@@ -95,8 +93,7 @@ def export_check(
     RramallocError
         FileError, SpecError, MisplacedError for what no target takes.
     """
-    source = network_of(network, given)
-    subject = subject_of(source, allocation, placement, given)
+    subject = subject_of(network, allocation, placement, given)
     tools = list[CheckedTool]()
     for name in target_names():
         remarks = 0
@@ -106,7 +103,7 @@ def export_check(
         except (UnsupportedError, PluginError) as error:
             reason = str(error).removesuffix(f": {LISTED}")
         tools.append(CheckedTool(name=name, taken=not reason, remarks=remarks, reason=reason))
-    return ExportCheck(network=NetworkId.of(source), tools=tuple(tools))
+    return ExportCheck(network=NetworkId.of(subject.network), tools=tuple(tools))
 
 
 def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
@@ -128,21 +125,19 @@ def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
 
 
 def subject_of(
-    network: Network,
+    network: NetworkLike,
     allocation: AllocationLike,
     placement: PlacementLike | None = None,
     given: AllocationArguments | None = None,
 ) -> Subject:
     """Return the subject of an export. Raises RramallocError as `export`."""
     placed = None if placement is None else as_placement(placement)
-    source = read_allocation(allocation).made_for(network)
+    every: dict[str, Any] = {} if placed is None else {"hardware": placed.hardware}
     if placed is not None:
-        options = placed.options
-        source = source.changed(
-            hardware=placed.hardware, mapping=options.mapping, fc=options.fc, host=options.host
-        )
-    source = source.with_arguments(network, given or {})
-    source.of_one_kind("export")
+        every |= {name: getattr(placed.options, name) for name in ("mapping", "fc", "host")}
+    every |= {name: value for name, value in (given or {}).items() if value is not None}
+    case, source = read_case(network, allocation, cast("AllocationArguments", every))
+    source.made_for(case.network).of_one_kind("export")
     if source.options.mapping != "sdk":
-        source.without_blocks(network, f"mapping {source.options.mapping!r}")
-    return Subject.build(network, source, placed)
+        source.without_blocks(case.network, f"mapping {source.options.mapping!r}")
+    return Subject.build(case.network, source, placed)

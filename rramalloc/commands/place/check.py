@@ -38,7 +38,7 @@ def check_placement(
     copies: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
     block of windows.
     """
-    if placement.network.sha256 != network.sha256:
+    if not network.is_of(placement.network.sha256):
         got = f"it is of {brief(placement.network.name)}, not of {brief(network.name)} as it is given"
         raise MisplacedError(where, "network", f"{got}: place this network's allocation")
     chip = placement.hardware.chip

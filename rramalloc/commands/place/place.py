@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_case
 from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.optimize import utilisation
@@ -46,7 +46,7 @@ from rramalloc.commands.place.transfer import (
 )
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.importers import NetworkLike, network_of
+from rramalloc.importers import NetworkLike
 from rramalloc.mapping.blocks import Block, StoredCopies, stored
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
@@ -58,7 +58,6 @@ from rramalloc.records import check_range
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Status
 from rramalloc.timing.latency_table import LatencyTableLike
-from rramalloc.timing.measured_steps import measured_steps
 from rramalloc.timing.simulate import blocks_by_name, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, duration, share
@@ -189,13 +188,11 @@ def place(
     check_range("seed", seed, 0, 2**53)
     if work is not None:
         check_range("work", work, 0, MAX_PLACEMENT_WORK)
-    source = network_of(network, given)
-    what = read_allocation(allocation).made_for(source).with_arguments(source, given)
-    what.of_one_kind("place")
+    case, what = read_case(network, allocation, given, latency_table=latency_table)
+    what.made_for(case.network).of_one_kind("place")
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
-    measured = measured_steps(latency_table, source, what.options, what.hardware, what.measured)
-    return place_network(source, replace(what, measured=measured), work=work, seed=seed)
+    return place_network(case.network, what, work=work, seed=seed)
 
 
 def place_network(network: Network, source: AllocationInput, *, work: int | None, seed: int) -> Placement:
@@ -204,7 +201,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
 
     Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
-    source = source.without_transfer()  # of the placement that it was optimised for
+    said, source = source.left_out, source.without_transfer()  # of the placement that it was optimised for
     hardware, measured = source.hardware, source.measured
     chip_of(hardware)
     stored = StoredNetwork.of(network, source)
@@ -242,6 +239,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         arrays=arrays,
         warnings=(
             *network.warnings,
+            *said,
             *hardware_warnings(hardware, len(arrays)),
             *(() if measured is None else measured.warnings),
             *source.differences(layers),

@@ -176,7 +176,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         rramalloc_version=__version__,
         network=NetworkId.of(network),
         hardware=hardware,
-        options=Options.gather(case.mapping, search.stop, search.request.target, latency_table=None),
+        options=Options.gather(search.stop, search.request.target, **case.options),
         inputs=search.inputs,
         seed=search.request.seed,
         work_s=round(search.counted_s, 6),

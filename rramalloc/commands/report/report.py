@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.allocation_input import read_allocation
-from rramalloc.allocation.case import Case
+from rramalloc.allocation.allocation_input import read_case
 from rramalloc.allocation.simulation import Simulation
 from rramalloc.allocation.timed import Networks, Timed, time_result, time_simulation
 from rramalloc.chart import converted
@@ -125,12 +124,9 @@ def _step(allocation: Allocation, network: Network, timed: Timed) -> Iterator[st
     if "explain" not in rooms():
         return
     what_binds = rooms()["explain"].load("step_parts:what_binds")
-    given, timing = read_allocation(allocation), timed.timing
-    if timing is not None and (
-        words := what_binds(
-            Case(network, given.hardware, given.options, given.measured), timing, given.transfer_ns
-        )
-    ):
+    case, given = read_case(network, allocation, {})
+    timing = timed.timing
+    if timing is not None and (words := what_binds(case, timing, given.transfer_ns)):
         yield words
 
 

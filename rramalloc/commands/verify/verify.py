@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Unpack
 import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
@@ -37,7 +37,7 @@ from rramalloc.commands.verify.verification import (
 )
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.importers import NetworkLike, network_of
+from rramalloc.importers import NetworkLike
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
 from rramalloc.ndarrays import Ints
@@ -537,11 +537,10 @@ def verify(
     check_range("images", images, 1, MAX_IMAGES)
     check_range("noise", noise, 0, 1)
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
-    source = network_of(network, given)
-    what = read_allocation(allocation).made_for(source).of_one_kind("verify")
-    if placement is None:
-        what = what.with_arguments(source, given)
-    else:
+    case, what = read_case(network, allocation, given)
+    source = case.network
+    what.made_for(source).of_one_kind("verify")
+    if placement is not None:
         for name in ("hardware", "set_values", "mapping", "fc", "host"):
             if given.get(name) is not None:
                 raise SpecError(name, "is what the placement says: leave it out, or place anew")

@@ -1,0 +1,143 @@
+"""A file says how it is timed: turns, places, cycles, measured times and bits, whichever command reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rramalloc
+from rramalloc import Network
+from rramalloc.allocation.timed import time_allocation
+from rramalloc.errors import SpecError
+from rramalloc.timing.latency_table import LatencyRow, LatencyTable
+from rramalloc.timing.measured_layer import MeasuredLayer
+
+NODES: list[dict[str, Any]] = [
+    {"name": "in", "op": "input", "shape": [16, 4, 4]},
+    {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 16, "kernel": 3, "pads": 1},
+    {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 16, "kernel": 1},
+    {"name": "c", "op": "conv", "inputs": ["b"], "out_channels": 32, "kernel": 1},
+]
+NET = Network.build("net3", NODES)
+"""Nine, one and two arrays of 16 x 16; 16 windows each: 18 steps with one copy each."""
+LINKED: dict[str, Any] = {
+    "name": "linked",
+    "source": "hand-made",
+    "crossbar": {"wordlines": 16, "bitlines": 16, "cell_bits": 8},
+    "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+    "timing": {"step_ns": 10.0},
+    "chip": {"arrays_per_tile": 4, "tiles": [4, 4], "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 1.0},
+}
+OWN = LINKED | {
+    "timing": {"read_ns": 10.0, "dac_bits": 8, "clock": "own", "tick_ns": 1.0},
+}
+TABLE = "layer,weight_bits,input_bits,sensitivity\na,8,8,0\na,8,4,0\nb,8,8,0\n"
+
+
+def alone(found: rramalloc.Allocation) -> tuple[int, int, float | None]:
+    return found.makespan, found.interval, found.latency_ns
+
+
+@pytest.mark.parametrize("turns", [{}, {"feeds_back": True}, {"feeds_back": True, "sequences": 3}])
+@pytest.mark.parametrize("hardware", [LINKED, OWN], ids=["steps", "own"])
+@pytest.mark.parametrize("more", ["plain", "placed", "bits", "table"])
+def test_every_command_times_a_file_alike(
+    turns: dict[str, Any], hardware: dict[str, Any], more: str, tmp_path: Path
+) -> None:
+    given: dict[str, Any] = {"hardware": hardware, "work": 1, **turns}
+    if more == "placed":
+        given["placed"] = True
+    if more == "bits":
+        table = tmp_path / "bits.csv"
+        table.write_text(TABLE)
+        given["bits"] = table
+    if more == "table":
+        rows = [MeasuredLayer.of(NET, node) for node in NET.stages]
+        given["latency_table"] = LatencyTable(
+            rows=tuple(LatencyRow(**layer.model_dump(), latency_ns=16.0 * 30) for layer in rows)
+        )
+    made = rramalloc.optimize(NET, 14, **given)
+    path = tmp_path / "a.json"
+    made.save(path)
+    timing = rramalloc.simulate(NET, path)
+    assert alone(made) == (timing.makespan, timing.interval, timing.latency_ns)
+    assert timing.sequences == turns.get("sequences", 1 if turns else None)
+    explained = rramalloc.explain(NET, allocation=path, work=1, what_if=())
+    assert (explained.makespan, explained.interval, explained.latency_ns) == alone(made)
+    assert explained.options.sequences == timing.sequences
+    report = time_allocation(made, NET, "a.json").timing
+    assert report is not None
+    assert (report.makespan, report.interval) == (made.makespan, made.interval)
+    place = rramalloc.place(NET, path, work=0)
+    verified = rramalloc.verify(NET, path)
+    assert (verified.verdict, verified.makespan) == ("equal", made.makespan)
+    assert [layer.copies for layer in place.layers] == [layer.copies for layer in made.layers]
+    if more != "placed":
+        unit = made.step_ns or 1.0
+        assert place.latency_ns_alone == made.latency_ns
+        assert place.interval_ns_alone == pytest.approx(made.interval * unit, abs=unit)
+    assert rramalloc.export(NET, path, to="json").files
+
+
+def test_place_of_a_file_that_feeds_back_says_its_interval() -> None:
+    """18 steps of 10 ns alone, and 18 of 17 ns: nine arrays of `a` on three tiles send 16 bytes to `b`."""
+    made = rramalloc.optimize(NET, 14, hardware=LINKED, feeds_back=True, placed=True)
+    placed = rramalloc.place(NET, made)
+    assert (placed.interval_ns_alone, placed.latency_ns_alone) == (180.0, 180.0)
+    assert placed.interval_ns == placed.latency_ns
+    assert rramalloc.place(NET, made, feeds_back=False).interval_ns_alone == 160.0
+
+
+def test_an_option_given_again_replaces_what_a_file_says_and_is_named() -> None:
+    made = rramalloc.optimize(NET, 12, hardware=LINKED, feeds_back=True, sequences=2)
+    assert rramalloc.simulate(NET, made).interval == 16  # busy for 16 steps, 18 / 2 is less
+    alone = rramalloc.simulate(NET, made, sequences=1)
+    assert (alone.interval, alone.sequences) == (18, 1)
+    assert any(words.startswith("sequences: of this call") for words in alone.warnings)
+    never = rramalloc.simulate(NET, made, feeds_back=False)
+    assert (never.interval, never.sequences) == (16, None)
+    decoder = NET.in_turns(True, None)
+    kept = rramalloc.optimize(decoder, 12, hardware=LINKED, feeds_back=False)
+    assert rramalloc.simulate(decoder, kept).interval == 16  # the file says that it does not feed back
+    assert rramalloc.explain(decoder, allocation=kept, work=1, what_if=()).interval == 16
+
+
+def test_chosen_bits_leave_the_network_what_it_is(tmp_path: Path) -> None:
+    """`a` with 4 bits of inputs of 8; `c` is not named and keeps the bits of the hardware."""
+    table = tmp_path / "bits.csv"
+    table.write_text("layer,weight_bits,input_bits,sensitivity\na,8,4,0\n")
+    made = rramalloc.optimize(NET, 12, hardware=OWN | {"timing": OWN["timing"] | {"dac_bits": 4}}, bits=table)
+    assert (made.bits["a"], made.bits["c"]) == ((8, 4), (8, 8))
+    with_all = NET.with_bits(made.bits)
+    with_one = NET.with_bits({"a": (8, 4)})
+    other = NET.with_bits({"a": (8, 8)})
+    for network in (NET, with_one, with_all):
+        assert rramalloc.simulate(network, made).makespan == made.makespan
+        assert rramalloc.place(network, made, work=0).network == made.network
+        assert rramalloc.explain(network, allocation=made, work=1, what_if=()).makespan == made.makespan
+        assert rramalloc.optimize(network, 12, hardware=made.hardware, start=made, work=0).bits == made.bits
+    with pytest.raises(SpecError, match=r"made for 8 bits of weights and 4 of inputs in layer 'a'"):
+        rramalloc.place(other, made)
+    plain = rramalloc.optimize(NET, 12, hardware=made.hardware)
+    assert rramalloc.place(other, plain, work=0).network == plain.network  # 8 bits are the hardware's
+    with pytest.raises(SpecError, match="made for 8 bits of weights and 8 of inputs"):
+        rramalloc.place(with_one, plain)
+
+
+def test_what_ifs_of_a_placed_allocation_are_timed_with_its_transfers() -> None:
+    """16 bytes over a link of 1 byte/ns and a hop set the step, however fast the arrays are."""
+    made = rramalloc.optimize(NET, 12, hardware=LINKED, placed=True)
+    assert made.placed is not None
+    slowest = max(made.placed.transfer_ns.values())
+    assert made.step_ns == slowest > 10.0
+    explained = rramalloc.explain(NET, allocation=made, work=1, what_if=["timing.step_ns=5.0"])
+    (change,) = explained.what_if
+    assert change.as_it_is is not None
+    assert explained.latency_ns == change.as_it_is.latency_ns == made.latency_ns
+    assert change.gain == 0.0
+    faster = rramalloc.simulate(NET, made, set_values={"timing.step_ns": 5.0})
+    assert faster.latency_ns == made.latency_ns
+    slower = rramalloc.simulate(NET, made, set_values={"timing.step_ns": 40.0})
+    assert slower.step_ns == 40.0
