@@ -1,7 +1,8 @@
 """Write what follows from the rooms of `rramalloc/commands`: `python docs/generate.py`.
 
 That is `rramalloc/__init__.pyi`, the public names with their types, and in `mkdocs.yml` the chapters of the
-documentation that have a page of a room. No other file changes with a room.
+documentation that have a page of a room, and `docs/together.md`, what goes with what. No other file changes
+with a room.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from rramalloc.allocation.goes_with import FEATURES, readers
 from rramalloc.public import homes
 from rramalloc.room import rooms
 from rramalloc.schemas import record_homes
@@ -76,12 +78,40 @@ def navigation(config: str) -> str:
     return re.sub(f"{_BEGINNING}.*?{_END}", lambda _: written, config, flags=re.DOTALL)
 
 
+_TOGETHER = """# What goes with what
+
+Written by docs/generate.py from the table by which the program refuses, `rramalloc/allocation/goes_with.py`.
+A row is what reads a network, a hardware or a question: a command, an objective, a method, an option. A
+column is a property of these. `x`: they go together. An empty cell: there is no such option, or the program
+refuses where the two meet, with the reason and the remedy below. Methods that are not named: as `gain`.
+
+"""
+
+
+def together() -> str:
+    """Return the text of the page of what goes with what, and of all refusals."""
+    found = readers()
+    usual = found["method 'gain'"]
+    rows = [(name, reads) for name, reads in found.items() if reads != usual or name == "method 'gain'"]
+    lines = [f"| | {' | '.join(FEATURES)} |", f"|---|{':-:|' * len(FEATURES)}"]
+    lines += [
+        f"| {name} | {' | '.join('x' if feature in reads else '' for feature in FEATURES)} |"
+        for name, reads in rows
+    ]
+    lines += ["", "| property | found in | the refusal says | and what helps |", "|---|---|---|---|"]
+    for name, feature in FEATURES.items():
+        where = feature.where or "hardware"
+        lines.append(f"| {name} | {where} | {feature.words}, which ... does not take | {feature.remedy} |")
+    return f"{_TOGETHER}{chr(10).join(lines)}\n"
+
+
 def generated() -> dict[Path, str]:
     """Return the text of every generated file."""
     config = ROOT / "mkdocs.yml"
     return {
         ROOT / "rramalloc" / "__init__.pyi": stub(),
         config: navigation(config.read_text(encoding="utf-8")),
+        ROOT / "docs" / "together.md": together(),
     }
 
 

@@ -12,11 +12,10 @@ from pages import SEARCHED, Case, Study, markdown, seconds_text
 import rramalloc
 from rramalloc.chart import BLUE, ORANGE, Axis, Chart, Marks, Panel, row_height
 from rramalloc.commands.compare.comparison import REFERENCE
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.shipped import shipped_names
 
-ALL = tuple(name for name in METHODS if method_named(name).covers(MappingOptions()))
+ALL = tuple(name for name in METHODS if not method_named(name).needs)
 FIGURES = {
     "methods": "comparison_methods.svg",
     "vgg16 2048": "comparison_vgg16.svg",

@@ -20,7 +20,8 @@ from peers_simulators import build, missing
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
+from rramalloc.allocation.optimize import checked_allocation, objective_of
+from rramalloc.allocation.question import Question
 from rramalloc.api import inspect
 from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
@@ -153,8 +154,8 @@ class Judge:
         mapping = DEFAULT_MAPPING.changed(mapping=around.mapping)
         case = Case(self.network, around.hardware(), mapping)
         proposal = Proposal(self.problem.choice(copies), 1, "none")
-        asked = objective_of(self.problem, Request())
-        allocation = checked_allocation(case, self.arrays, asked, Request(), Work(work=0), proposal)
+        asked = objective_of(self.problem, Question())
+        allocation = checked_allocation(case, self.arrays, asked, Question(), Work(work=0), proposal)
         try:
             return SimulatorAnswer(self.case.simulator.evaluate(self.network, allocation))
         except RramallocError as error:

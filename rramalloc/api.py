@@ -13,9 +13,10 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation, read_case
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, SearchArguments
+from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.inspection import Inspection, inspect_network
-from rramalloc.allocation.optimize import Request, check_inputs
 from rramalloc.allocation.optimize import optimize as optimize_case
+from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import HANDOFFS, OBJECTIVES, Handoff, NetworkArguments, NodeNames, ObjectiveName
 from rramalloc.errors import SpecError
@@ -29,7 +30,6 @@ from rramalloc.progress import followed, of_search
 from rramalloc.records import brief, check_known, check_range
 from rramalloc.room import load_from
 from rramalloc.search.fewest import Target
-from rramalloc.search.objective import check_method
 from rramalloc.search.work import Progress, Work
 from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.units import amount
@@ -137,33 +137,34 @@ def optimize(
     else:
         own = method_of(method)
         named = own.name
-    check_inputs(inputs, objective)
     check_range("gap", gap, 0, 1)
     check_range("sensitivity", sensitivity, 0, 1e300)
-    if objective != "arrays" and wanted.given:
-        raise SpecError("target", f"is for objective 'arrays' only, the objective is {objective!r}")
-    check_method(objective, named)
     begun = None if start is None else read_allocation(start, "start")
     if begun is not None:
         network = begun.network_of(network, given)
-    case = Case.of(network, given)
-    if placed and (inputs > 1 or case.at_most):
-        raise SpecError("at_most" if case.at_most else "inputs", "does not go with --placed: leave one out")
-    request = Request(objective=objective, method=named, own=own, seed=seed, target=wanted, inputs=inputs)
-    if begun is not None:
-        if placed or bits is not None or named != "auto":
-            raise SpecError("start", "is for method 'auto', without --placed and --bits: leave these out")
-        request = replace(request, start=begun, takes_part=partial_start)
     elif partial_start:
         raise SpecError("partial_start", "says how a start is taken, and none is given: give start")
+    asked = Question(
+        objective=objective,
+        method=named,
+        own=own,
+        seed=seed,
+        target=wanted,
+        inputs=inputs,
+        start=begun,
+        takes_part=partial_start,
+        placed=placed,
+        bits=bits,
+    )
+    case = Case.of(network, given)
+    check_command("optimize", "optimize", case, asked)
+    check_question(case, asked)
     case, most = case.with_numbers(arrays)
-    run: Callable[[Case, int, Request, Work], Allocation] = optimize_case
+    run: Callable[[Case, int, Question, Work], Allocation] = optimize_case
     if placed:
         run = load_from("place", "placed:optimize_placed", "placed")
+        check_command("place", "--placed", case, asked)
     if bits is not None:
-        if placed or case.measured is not None or named != "auto" or objective == "sequential":
-            words = "chooses bits for latency, interval, arrays, energy or edp, with method auto and no more"
-            raise SpecError("bits", f"{words}: leave out --placed and --latency-table")
         from rramalloc.allocation.bit_policy import read_bits
 
         table = read_bits(bits, bits_layers, case.network, case.hardware.precision)
@@ -172,7 +173,7 @@ def optimize(
         name = "sensitivity" if bits_layers is None else "bits_layers"
         raise SpecError(name, "goes with the choices of --bits FILE, which is not given")
     with followed(on_progress, progress and stop is None, of_search) as callback:
-        return run(case, most, request, stop or replace(limits, gap=gap, on_progress=callback))
+        return run(case, most, asked, stop or replace(limits, gap=gap, on_progress=callback))
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:
@@ -193,7 +194,9 @@ def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspectio
     RramallocError
         FileError, SpecError, UnknownNameError, UnsupportedError.
     """
-    return inspect_network(Case.of(network, given))
+    case = Case.of(network, given)
+    check_command("inspect", "inspect", case)
+    return inspect_network(case)
 
 
 def simulate(
@@ -247,6 +250,7 @@ def simulate(
     )
     check_known("handoff", handoff, HANDOFFS)
     check_range("rate", rate, 1e-300, 1e300)
+    check_command("simulate", "simulate", case)
     return simulate_network(case.network, what, handoff=handoff, rate_per_s=rate)
 
 

@@ -42,6 +42,8 @@ class Room:
         Attribute of the record of each of its file formats, by the name of the format.
     views
         Attribute of the function that makes the view of a result, by the name of its format.
+    reads
+        Features that each of its commands, or option that it brings, goes with (`allocation.goes_with`).
     needs
         Other rooms that it imports from, without which it is not to be had.
     """
@@ -54,6 +56,7 @@ class Room:
     calls: tuple[str, ...] = ()
     records: Mapping[str, str] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
 
     def full(self, attribute: str) -> str:

@@ -24,13 +24,14 @@ from rramalloc.allocation.allocation import (
 )
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.allocation.goes_with import refusal
 from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import Divided, Handoff, HostLike, NetworkArguments, ObjectiveName
 from rramalloc.csv_rows import csv_rows
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.kinds import Kind, one_kind_only
+from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
 from rramalloc.hardware.tables import CrossbarLike, NonNegative
 from rramalloc.importers import NetworkLike, network_of
@@ -201,22 +202,12 @@ class AllocationInput:
         kinds = {name: number[kind] for name, kind in self.kinds.items()}
         return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in pairs)
 
-    def of_one_kind(self, reader: str) -> AllocationInput:
-        """Return itself. Raises UnsupportedError on a hardware with kinds, which `reader` cannot read."""
-        if self.hardware.kinds is not None:
-            raise one_kind_only(self.hardware, reader)
-        return self
-
     def without_blocks(self, network: Network, reader: str) -> AllocationInput:
         """Return itself. Raises UnsupportedError if copies compute blocks, which `reader` cannot read."""
         for stage in network.stages:
             block = self.blocks.get(stage.name, smallest_block(stage))
             if block != smallest_block(stage):
-                raise UnsupportedError(
-                    self.where,
-                    f"block.{stage.name[:60]}: {reader} has no copies that compute blocks of {block[0]} x "
-                    f"{block[1]} windows: allocate with --mapping im2col",
-                )
+                raise refusal("sdk", reader, f"{self.where}: block.{stage.name[:60]}")
         return self
 
     def changed(

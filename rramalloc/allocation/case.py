@@ -13,6 +13,7 @@ import numpy as np
 
 from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments
+from rramalloc.allocation.goes_with import check_option
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.allocation.remedies import of_budget
@@ -20,7 +21,6 @@ from rramalloc.choices import MAX_ARRAYS, Divided
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import (
@@ -174,15 +174,8 @@ class Case:
         """Arrays with every stage stored once, and classifiers where [counting] says so."""
         return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
 
-    def of_one_kind(self, reader: str) -> Case:
-        """Return itself. Raises UnsupportedError on a hardware with kinds, which `reader` cannot read."""
-        if self.hardware.kinds is not None:
-            raise one_kind_only(self.hardware, reader)
-        return self
-
     def budget(self, given: int | str | None) -> int:
         """Return the arrays that may be used; None: the chip's. Raises SpecError, UnsupportedError."""
-        self.of_one_kind("this command")
         if isinstance(given, str):
             return budget(given, self.minimum)
         if given is not None:
@@ -299,9 +292,7 @@ class Case:
         longest_ns = self.at_most.get("interval_ns")
         if self.network.sequences is None or longest_ns is None:
             return self.at_most
-        if self.network.sequences > 1:
-            words = "interval_ns: sequences take turns: limit latency_ns, or take sequences 1"
-            raise SpecError("at_most", words)
+        check_option("interval", self)
         left = {name: limit for name, limit in self.at_most.items() if name != "interval_ns"}
         return left | {"latency_ns": min(longest_ns, self.at_most.get("latency_ns", longest_ns))}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +22,10 @@ from rramalloc.allocation.allocation import (
     left_uncounted,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
-from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
 from rramalloc.allocation.layer_bits import BitTable
+from rramalloc.allocation.question import Question
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import MAX_ARRAYS, ObjectiveName
 from rramalloc.errors import (
@@ -38,22 +38,18 @@ from rramalloc.errors import (
     exact,
 )
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.mapping.demand import (
     WeightMatrix,
     folds,
 )
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, smallest_block
-from rramalloc.methods.method import Method
-from rramalloc.methods.registry import method_named
 from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
-from rramalloc.records import brief, is_whole
 from rramalloc.search import repair
-from rramalloc.search.fewest import NO_TARGET, Target
+from rramalloc.search.fewest import Target
 from rramalloc.search.limited import limited
 from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import (
@@ -76,27 +72,7 @@ from rramalloc.timing.simulate import ExactTiming, copies_by_name
 from rramalloc.version import __version__
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """Objective and method of a run.
-
-    own: the method of this name, where it is one that was given as a function;
-    target: what "arrays" must reach; inputs: how many stream, where "latency" is the time of all; start: an
-    allocation to begin with, with method "auto"; takes_part: what of it fits by name, the rest begins with
-    the fewest copies.
-    """
-
-    objective: ObjectiveName = "latency"
-    method: str = "auto"
-    own: Method | None = None
-    seed: int = 0
-    target: Target = NO_TARGET
-    inputs: int = 1
-    start: AllocationInput | None = None
-    takes_part: bool = False
-
-
-def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
+def optimize(case: Case, arrays: int, request: Question, stop: Work) -> Allocation:
     """Return the best number of copies of every layer within a budget of `arrays`.
 
     Raises BudgetError, TargetError, SpecError, UnknownNameError; SolverError if a method's allocation
@@ -113,7 +89,7 @@ def optimize(case: Case, arrays: int, request: Request, stop: Work) -> Allocatio
     return allocation.model_copy(update={"warnings": (*allocation.warnings, *notes)}) if notes else allocation
 
 
-def solved(case: Case, arrays: int, request: Request, stop: Work) -> tuple[Objective, Answer]:
+def solved(case: Case, arrays: int, request: Question, stop: Work) -> tuple[Objective, Answer]:
     """Return the objective of a run and its answer, which is not checked yet. Raises as `optimize`."""
     if request.objective != "arrays":
         case.check_numbers(arrays)
@@ -142,7 +118,7 @@ def solved(case: Case, arrays: int, request: Request, stop: Work) -> tuple[Objec
     return objective, answer
 
 
-def question(problem: Problem, request: Request) -> Objective:
+def question(problem: Problem, request: Question) -> Objective:
     """Return the objective of a request over a problem that begins with its start. Raises SpecError."""
     if request.start is None:
         return objective_of(problem, request)
@@ -151,7 +127,7 @@ def question(problem: Problem, request: Request) -> Objective:
     return objective_of(replace(problem, held=held), request)
 
 
-def _answer(objective: Objective, request: Request, stop: Work) -> Answer:
+def _answer(objective: Objective, request: Question, stop: Work) -> Answer:
     """Return the answer of the method asked for, no worse than the start if there is one; as `propose`."""
     if request.start is not None:
         return _from_start(objective, request.start, request, stop)
@@ -162,7 +138,7 @@ _MOST_TRIES = 4
 """Numbers of arrays that are tried, each a quarter larger than the one before."""
 
 
-def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
+def _succeeds(case: Case, arrays: int, request: Question, stop: Work) -> bool:
     """Return True if a call finds an allocation: make the same search."""
     if stop.out_of_time:
         return False
@@ -173,7 +149,7 @@ def _succeeds(case: Case, arrays: int, request: Request, stop: Work) -> bool:
     return True
 
 
-def _enough(case: Case, need: int, request: Request, stop: Work) -> tuple[int, str] | None:
+def _enough(case: Case, need: int, request: Question, stop: Work) -> tuple[int, str] | None:
     """Return arrays, `need` or more, with which a call succeeds, and the remedy; None if none does."""
     chip = case.hardware.chip
     for _ in range(_MOST_TRIES):
@@ -186,7 +162,7 @@ def _enough(case: Case, need: int, request: Request, stop: Work) -> tuple[int, s
     return None
 
 
-def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop: Work) -> None:
+def _advise(error: TargetError, case: Case, arrays: int, request: Question, stop: Work) -> None:
     """Add to the error a remedy that was tried by the same call, or that no number of arrays helps.
 
     With the arrays and chips that are enough, or with a target that is reached within the budget.
@@ -212,7 +188,7 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Request, stop:
         error.need, error.remedy = enough or (None, "")
 
 
-def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Request, stop: Work) -> None:
+def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Question, stop: Work) -> None:
     """Add to the error a limit that can be kept, and the arrays that keep this one; both were tried."""
     remedies = []
     for value in dict.fromkeys((float(f"{error.least:.10g}"), error.least)):  # in few digits if they do
@@ -225,7 +201,7 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
         target = Target(target_interval_ns=error.limit)
         if error.quantity == "latency_ns":
             target = Target(target_ns=error.limit)
-        fewest = Request(objective="arrays", seed=request.seed, target=target)
+        fewest = Question(objective="arrays", seed=request.seed, target=target)
         with contextlib.suppress(LimitError, SpecError, TargetError):
             wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
             found = _answer(question(unlimited(wide), fewest), fewest, stop.nested(stop.work))
@@ -234,7 +210,7 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Reques
     error.remedies = remedies
 
 
-def _from_start(objective: Objective, given: AllocationInput, request: Request, stop: Work) -> Answer:
+def _from_start(objective: Objective, given: AllocationInput, request: Question, stop: Work) -> Answer:
     """Return an answer that is no worse than the start of the request; without work, the start itself."""
     problem = objective.problem
     if problem.held.start is None:
@@ -272,9 +248,9 @@ def _from_start(objective: Objective, given: AllocationInput, request: Request, 
 def fitting_start(case: Case, arrays: int, given: AllocationInput) -> tuple[AllocationInput, list[str]]:
     """Return the layers of an allocation that fit, all others with the fewest copies, and notes on these.
 
-    Raises as `Case.problem`; UnsupportedError for a hardware with kinds.
+    Raises as `Case.problem`.
     """
-    problem = case.of_one_kind("partial_start").problem(arrays)
+    problem = case.problem(arrays)
     graph = problem.graph
     copies = dict[str, int]()
     blocks = dict[str, Pair]()
@@ -363,7 +339,7 @@ def _of_chosen_bits(
     table: BitTable,
     arrays: int,
     objective: Objective,
-    request: Request,
+    request: Question,
     stop: Work,
     answer: Answer,
 ) -> Allocation:
@@ -394,17 +370,15 @@ def _of_chosen_bits(
     return allocation.model_copy(update={"sensitivity": table.sum_of(every), "options": options})
 
 
-def propose(objective: Objective, request: Request, stop: Work) -> Answer:
+def propose(objective: Objective, request: Question, stop: Work) -> Answer:
     """Return the answer of the method asked for, made to fit, with a bound of the objective; not checked yet.
 
     Raises TargetError, SpecError, UnknownNameError, SolverError, UnsupportedError.
     """
     problem = objective.problem
-    if request.method == "auto" or not objective.by_methods:
+    if request.method == "auto":
         return replace(objective.solve(stop, request.seed), stopped=stop.cut)
-    method, hardware = request.own or method_named(request.method), problem.storage.hardware
-    if method.kinds == "one" and hardware is not None and hardware.kinds is not None:
-        raise one_kind_only(hardware, f"method {request.method!r}")
+    method = request.way
     if method.sees_digital:
         answer = method.solve(problem, stop, request.seed)
     else:
@@ -428,21 +402,6 @@ def propose(objective: Objective, request: Request, stop: Work) -> Answer:
     return replace(answer, lower_bound=objective.bound(known, stop))
 
 
-def check_inputs(inputs: int, objective: ObjectiveName) -> None:
-    """Raise SpecError unless these inputs may stream, and the objective is their time."""
-    if not is_whole(inputs, 1, MOST_INPUTS):
-        raise SpecError("inputs", f"must be from 1 to {MOST_INPUTS}, got {brief(inputs)}")
-    if inputs > 1 and objective != "latency":
-        raise SpecError("inputs", f"is for objective 'latency' only, the objective is {objective!r}")
-
-
-def refuse_turns(name: str, is_asked: object) -> None:
-    """Raise SpecError if `name` asks for the interval of sequences that take turns."""
-    if is_asked:
-        words = "asks for the interval of several sequences that take turns, which is not searched for"
-        raise SpecError(name, f"{words}: take sequences 1, whose interval is the latency, or the latency")
-
-
 def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
     """Raise UnsupportedError if a method gives copies that are not allowed."""
     if not problem.keeps_limits(choice.copies, choice.modes):
@@ -451,20 +410,15 @@ def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
         raise UnsupportedError(f"method {method!r}", words)
 
 
-def objective_of(problem: Problem, request: Request) -> Objective:
+def objective_of(problem: Problem, request: Question) -> Objective:
     """Return the objective of a request over a problem, under its limits. Raises SpecError."""
     objective: Objective
     sequences = problem.graph.network.sequences
     if sequences is not None:
-        target = request.target
-        if sequences > 1:
-            refuse_turns("inputs", request.inputs > 1)
-            refuse_turns("objective", request.objective == "interval")
-            refuse_turns("target", target.given and target.of_latency != target)
         if request.inputs > 1:
             return limited(RepeatedLatency(problem, request.inputs))
         asked: ObjectiveName = "latency" if request.objective == "interval" else request.objective
-        request = replace(request, objective=asked, target=target.of_latency)
+        request = replace(request, objective=asked, target=request.target.of_latency)
     match request.objective:
         case "arrays":
             objective = FewestArrays(problem, request.target)
@@ -524,7 +478,7 @@ def checked_allocation(
     case: Case,
     arrays: int,
     objective: Objective,
-    request: Request,
+    request: Question,
     stop: Work,
     answer: Answer,
     *,

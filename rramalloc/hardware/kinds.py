@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError
 from rramalloc.hardware.tables import PARTS_OF_ENERGY, HardwareTables
 from rramalloc.records import Record, absent, brief
 
@@ -53,12 +53,6 @@ class Kind(Record):
         given = {f"{table}.{field}" for table, values in tables.items() for field in values}
         known["unconfirmed"] = [name for name in document.get("unconfirmed", ()) if name in given]
         return type(hardware).model_validate_json(json.dumps(known))
-
-
-def one_kind_only(hardware: HardwareTables, reader: str) -> UnsupportedError:
-    """Return the error that says that `reader` does not know of kinds of arrays."""
-    words = f"has several kinds of arrays, of which {reader} does not know yet: give a hardware with one kind"
-    return UnsupportedError(f"hardware {hardware.name[:60]!r}", words)
 
 
 def numbers_of_kinds(text: str) -> dict[str, int]:

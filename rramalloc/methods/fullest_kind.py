@@ -38,5 +38,6 @@ FULLEST_KIND = Method(
     minimises="empty cells, then the slowest layer's time, greedily",
     source="docs/sources/model.md 18",
     sees_digital=True,
-    kinds="several",
+    reads="case limits objective inputs placed method",
+    needs="kinds",
 )

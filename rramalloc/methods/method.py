@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
@@ -26,11 +24,11 @@ class Method:
 
     minimises: what it makes small; source: paper or tool that it is from; proves: what its lower bound shows;
     seeded: whether the answer depends on the seed beyond ties, so that a comparison shows its spread;
-    compared: whether a comparison runs it unless methods are named; mapping: the only one that it is for,
-    empty for all; sees_digital: whether stages without arrays, which take time, are among those it is given.
-    They leave nothing to choose; it is timed with them in any case. repaired: whether copies of an answer
-    that takes more arrays than there are are taken away, rather than it being an error. kinds: whether it is
-    for hardware with one kind of arrays, with several, or any.
+    compared: whether a comparison runs it unless methods are named; sees_digital: whether stages without
+    arrays, which take time, are among those it is given. They leave nothing to choose; it is timed with them
+    in any case. repaired: whether copies of an answer that takes more arrays than there are are taken away,
+    rather than it being an error. reads: features that it goes with (`allocation.goes_with`); needs: one
+    without which it has nothing of its own to propose.
     """
 
     name: str
@@ -40,15 +38,10 @@ class Method:
     proves: str = "nothing"
     seeded: bool = False
     compared: bool = True
-    mapping: str = ""
     sees_digital: bool = False
     repaired: bool = True
-    kinds: Literal["one", "several", "any"] = "one"
-
-    def covers(self, options: MappingOptions, *, several_kinds: bool = False) -> bool:
-        """Return True if it is for this mapping, and for hardware with one or several kinds of arrays."""
-        kinds = "several" if several_kinds else "one"
-        return self.mapping in ("", options.mapping) and self.kinds in ("any", kinds)
+    reads: str = "case -kinds limits objective inputs placed method"
+    needs: str = ""
 
 
 MethodLike = str | Method | Solve

@@ -36,7 +36,7 @@ SDK = Method(
     solve,
     minimises="each layer's cycles by square windows, then the slowest layer's time",
     source="SDK, TCAD 2020",
-    mapping="sdk",
+    needs="sdk",
 )
 
 

@@ -12,7 +12,7 @@ AUTO = Method(
     source="docs/sources/model.md 8",
     proves="a lower bound of it, often the optimum",
     sees_digital=True,
-    kinds="any",
+    reads="case limits question",
 )
 INTERVAL = Method(
     "interval",
@@ -29,5 +29,5 @@ SEQUENTIAL = Method(
     source="LRMP, arXiv 2312.03146",
     proves="that sum's optimum; nothing about the makespan",
     sees_digital=True,
-    kinds="any",
+    reads="case limits objective inputs placed method",
 )

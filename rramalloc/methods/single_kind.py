@@ -48,5 +48,6 @@ SINGLE_KIND = Method(
     minimises="the exact makespan, with arrays of one kind",
     source="docs/sources/model.md 18",
     sees_digital=True,
-    kinds="several",
+    reads="case limits objective inputs placed method",
+    needs="kinds",
 )

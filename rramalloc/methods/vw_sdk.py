@@ -39,7 +39,7 @@ VW_SDK = Method(
     solve,
     minimises="each layer's cycles on one array, then the slowest layer's time",
     source="VW-SDK, DATE 2022",
-    mapping="sdk",
+    needs="sdk",
 )
 
 

@@ -52,7 +52,7 @@ class UnderLimits(RangedByArrays):
     def __init__(self, inner: Objective, target: str = "") -> None:
         super().__init__(inner.problem)
         self._target = target  # the limit that is the target of the fewest arrays, empty if that is none
-        self.inner, self.unit, self.by_methods = inner, inner.unit, inner.by_methods
+        self.inner, self.unit = inner, inner.unit
         energy = self.problem.energy
         self._energy = None if energy is None else EnergyFloor(self.problem, energy)
         self._bound = 0.0

@@ -102,11 +102,12 @@ class Quantity(ABC):
 class Objective(Quantity):
     """A quantity that is minimised.
 
-    by_methods: whether methods other than `auto` are judged by it; words: what a result says behind its
-    value, "" if the result shows that value among its other figures.
+    reads: features that it goes with (`allocation.goes_with`), among them "method" if others than `auto`
+    are judged by it; words: what a result says behind its value, "" if the result shows that value among its
+    other figures.
     """
 
-    by_methods = False
+    reads = ""
     words = ""
 
     @property
@@ -217,7 +218,8 @@ class TimeObjective(Objective):
 class Latency(TimeObjective):
     """Time for one input, or for several that stream."""
 
-    name, label, by_methods = "latency", "latency", True
+    name, label = "latency", "latency"
+    reads = "case limits inputs start partial_start bits placed method"
 
     def __init__(self, problem: Problem, inputs: int = 1) -> None:
         super().__init__(problem)
@@ -423,6 +425,7 @@ class Interval(TimeObjective):
     """Time between inputs that stream."""
 
     name, label = "interval", "interval"
+    reads = "case limits objective interval start partial_start bits"
 
     @property
     @override
@@ -493,6 +496,7 @@ class FewestArrays(Objective):
     """Arrays used, of the allocations that meet a target of latency, interval or throughput."""
 
     name, label = "arrays", "arrays"
+    reads = "case limits target interval start partial_start bits"
 
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
@@ -622,6 +626,7 @@ class Sequential(TimeObjective):
     """
 
     name, label = "sequential", "sum of layer times"
+    reads = "case limits objective start partial_start"
     words = "in sum"
 
     @override
@@ -806,7 +811,8 @@ class _ByArrays:
 class LeastEnergy(RangedByArrays):
     """Energy for one input: static energy grows with the arrays and with the latency."""
 
-    name, label, by_methods = "energy", "energy", True
+    name, label = "energy", "energy"
+    reads = "case limits objective start partial_start bits method"
     unit: Unit = "pJ"
 
     def __init__(self, problem: Problem) -> None:
@@ -921,12 +927,6 @@ QUANTITIES: dict[str, type[Quantity]] = {
     "area": Area,
 }
 """Quantities that `pareto` puts against each other."""
-
-
-def check_method(objective: ObjectiveName, method: str) -> None:
-    """Raise SpecError for a method that does not propose anything for an objective."""
-    if method != "auto" and not OBJECTIVES[objective].by_methods:
-        raise SpecError("method", f"{method!r} minimises latency only; objective {objective!r} needs 'auto'")
 
 
 def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:

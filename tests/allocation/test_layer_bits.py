@@ -16,7 +16,8 @@ from laws.strategies import randoms
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.layer_bits import BitChoice, BitTable
-from rramalloc.allocation.optimize import Request, optimize
+from rramalloc.allocation.optimize import optimize
+from rramalloc.allocation.question import Question
 from rramalloc.errors import BudgetError, LimitError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import Storage
@@ -97,7 +98,7 @@ def test_against_every_choice(
     limit = sum(min(choice.sensitivity for choice in choices) for choices in by_layer) + random.randint(0, 6)
     arrays = random.choice((8, 20, 60))
     asked = {} if memory else asked
-    request = Request(objective=objective, inputs=asked.get("inputs", 1))
+    request = Question(objective=objective, inputs=asked.get("inputs", 1))
     given: dict[str, Any] = {"hardware": hardware, "mapping": mapping, **asked}
 
     def value_of(found: rramalloc.Allocation) -> float:
@@ -173,9 +174,9 @@ def test_every_allocation_of_two_layers(mapping: Any, random: Random) -> None:
     case = case.choosing(BitTable(choices).with_limit(limit))
     if fastest is None:
         with pytest.raises(BudgetError):
-            optimize(case, arrays, Request(), Work(work=5))
+            optimize(case, arrays, Question(), Work(work=5))
         return
-    found = optimize(case, arrays, Request(), Work(work=100))
+    found = optimize(case, arrays, Question(), Work(work=100))
     assert found.lower_bound <= fastest <= found.makespan
     assert found.gap > 0 or found.makespan == fastest
 
@@ -236,7 +237,7 @@ def test_options_that_contradict_each_other(tmp_path: Path) -> None:
     path.write_text(f"{HEADER}\na,8,8,0\n")
     with pytest.raises(SpecError, match="which is not given"):
         rramalloc.optimize(chain(Random(1)), 60, hardware=machine(), sensitivity=2)
-    with pytest.raises(SpecError, match="with method auto"):
+    with pytest.raises(SpecError, match=r"bits: .*, which method 'none' does not take"):
         rramalloc.optimize(chain(Random(1)), 60, hardware=machine(), bits=path, method="none")
     with pytest.raises(BudgetError):
         rramalloc.optimize(chain(Random(1)), 1, hardware=machine(), bits=path)

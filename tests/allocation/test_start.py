@@ -80,7 +80,7 @@ def test_a_target_that_the_start_meets_is_met() -> None:
         (HELD, {"copies": ["conv1=4"]}, r"'conv1' has 26 copies, copies says 4\.\.4"),
         ({"copies": HELD, "block": {"conv1": (2, 2)}}, {}, "use mapping sdk"),
         (HELD, {"copies_divide": "width"}, "'conv1' has 26 copies, copies_divide wants divisors of 55"),
-        (HELD, {"method": "gain"}, "is for method 'auto'"),
+        (HELD, {"method": "gain"}, "start: .* which method 'gain' does not take"),
     ],
 )
 def test_what_cannot_be_a_start_is_named(start: Any, more: dict[str, Any], words: str) -> None:

@@ -97,7 +97,7 @@ def test_a_sweep_has_points_of_kinds() -> None:
 
 
 def test_tune_says_so() -> None:
-    with pytest.raises(UnsupportedError, match="several kinds of arrays, of which tune does not know"):
+    with pytest.raises(UnsupportedError, match="several kinds of arrays, which tune does not take"):
         rramalloc.tune(HAND, 3, OwnClocks((1, 1), (0, 0)), hardware=hardware(2, 1))
 
 

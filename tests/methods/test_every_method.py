@@ -15,7 +15,8 @@ from methods.small import chain, random_chain
 
 from rramalloc import compare, lazy, optimize
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.errors import PluginError, RramallocError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -51,8 +52,8 @@ def small_case(random: Random, name: str) -> Enumerated:
 def proposed(problem: Problem, name: str, seed: int = 0) -> Answer:
     """What `optimize` returns."""
     return propose(
-        objective_of(problem, Request(method=name, seed=seed)),
-        Request(method=name, seed=seed),
+        objective_of(problem, Question(method=name, seed=seed)),
+        Question(method=name, seed=seed),
         Work(work=LITTLE),
     )
 
@@ -135,7 +136,9 @@ def test_from_the_minimum_to_every_window(name: str, spare: int) -> None:
     network = load("alexnet")
     needed = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(2**40).minimum
     problem = Case(network, load_hardware("plain"), MappingOptions(fc="crossbar")).problem(needed + spare)
-    candidate = propose(objective_of(problem, Request(method=name)), Request(method=name), Work(work=LITTLE))
+    candidate = propose(
+        objective_of(problem, Question(method=name)), Question(method=name), Work(work=LITTLE)
+    )
     assert problem.is_allowed(candidate.choice.copies)
     if spare == 0:
         assert candidate.choice.copies.tolist() == [1] * len(problem.demand)
@@ -154,7 +157,7 @@ def test_methods_of_other_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     assert registry.method_names()[-2:] == ("broken", "mine")
     problem = Case(load("alexnet"), load_hardware("plain")).problem(1000)
     assert (
-        propose(objective_of(problem, Request(method="mine")), Request(method="mine"), Work()).proof
+        propose(objective_of(problem, Question(method="mine")), Question(method="mine"), Work()).proof
         == "told by a fake"
     )
     assert not method_named("mine").compared

@@ -12,7 +12,8 @@ from laws.strategies import random_problem, randoms
 from methods.small import copies, pyramid, valley
 
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.choices import FullyConnected
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.importers import load
@@ -64,7 +65,7 @@ def test_balance(budget: int, expected: list[int]) -> None:
 def test_balance_asks_for_more_than_there_is_and_is_repaired() -> None:
     """4 + 2 * 5 + 3 = 17 arrays of 16: first copies are not taken off."""
     case = valley([1, 5, 3], 16)
-    answer = propose(objective_of(case, Request(method="balance")), Request(method="balance"), Work())
+    answer = propose(objective_of(case, Question(method="balance")), Question(method="balance"), Work())
     assert answer.repaired
     assert "repaired" in answer.proof
     assert case.is_allowed(answer.choice.copies)

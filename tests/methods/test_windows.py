@@ -13,7 +13,8 @@ from methods.small import chain
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import Storage
@@ -115,7 +116,7 @@ def test_every_proposal_fits(name: str, random: Random) -> None:
     demand = modes.costs(graph.modes, np.ones(len(graph.stages), dtype=np.int64))
     budget = int(demand.sum()) + random.randint(0, 40)
     problem = Problem(graph, demand, budget, modes)
-    found = propose(objective_of(problem, Request(method=name)), Request(method=name), Work(work=1))
+    found = propose(objective_of(problem, Question(method=name)), Question(method=name), Work(work=1))
     assert not found.repaired
     checked = check_answer(problem, found, budget, name)
     assert checked.used <= budget

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field
 
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.choices import (
     DEFAULT_WORK,
     FullyConnected,
@@ -97,9 +99,7 @@ def describe_network(
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to describe a network on its tiles"
         )
-    if options.mapping == "sdk":
-        reason = "'sdk' has blocks of windows, which a description does not split: use 'im2col'"
-        raise SpecError("mapping", reason)
+    check_command("chiplet", "chiplet optimize", Case(network, hardware, options))
     if chip.tile_count > MAX_GRID_EXTENT:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_GRID_EXTENT}")
     graph = StageGraph.build(network, options)

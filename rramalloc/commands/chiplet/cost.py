@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
@@ -18,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.choices import InputShapes, InputValues
 from rramalloc.commands.chiplet.description import (
     ChipletChip,
@@ -37,6 +39,7 @@ from rramalloc.commands.place.placement import Placement, PlacementLike, as_plac
 from rramalloc.commands.place.transfer import TileRoutes
 from rramalloc.errors import SpecError
 from rramalloc.importers import NetworkLike
+from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
@@ -479,7 +482,8 @@ def chiplet_cost(
     placed = as_placement(placement)
     case, given = read_case(source, allocation, {"input_shapes": input_shapes, "input_values": input_values})
     network = case.network
-    given.made_for(network).without_blocks(network, "chiplet cost").of_one_kind("chiplet cost")
+    given.made_for(network).without_blocks(network, "chiplet cost")
+    check_command("chiplet", "chiplet cost", replace(case, mapping=DEFAULT_MAPPING))
     check_placement(placed, network, given.copies)
     of_allocation = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, of_allocation)

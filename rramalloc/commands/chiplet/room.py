@@ -25,4 +25,8 @@ ROOM = Room(
         "chiplet-schedule": "view:schedule_view",
     },
     needs=("place",),
+    reads={
+        "chiplet cost": "case -kinds -sdk limits",
+        "chiplet optimize": "case -kinds -sdk -fold -latency_table",
+    },
 )

@@ -14,14 +14,15 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
-from rramalloc.allocation.optimize import Request, check_inputs, objective_of, propose
+from rramalloc.allocation.goes_with import check_command, check_question, fits
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
 from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
-from rramalloc.mapping.options import MappingOptions
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
@@ -102,14 +103,15 @@ def compare(
         does not survive the check.
     """
     check_known("objective", objective, COMPARED_OBJECTIVES)
-    check_inputs(inputs, objective)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
     case, sizes = Case.of(network, given).with_budgets(arrays)
     for size in sizes:
         case.check_numbers(size)
-    several = case.hardware.kinds is not None
-    chosen = competitors(methods, case.mapping, several_kinds=several)
+    judged_by = Question(objective=objective, inputs=inputs)
+    check_command("compare", "compare", case, judged_by)
+    check_question(case, judged_by)
+    chosen = competitors(methods, case)
     options = CompareOptions(
         **case.options,
         methods=chosen,
@@ -128,17 +130,14 @@ def progress_words(arrays: int, method: str, done: int, total: int) -> str:
     return f"{done + 1}/{total}  {method} with {number_of(arrays, 'array')}"
 
 
-def competitors(
-    methods: Sequence[str] | None, mapping: MappingOptions, *, several_kinds: bool = False
-) -> tuple[str, ...]:
+def competitors(methods: Sequence[str] | None, case: Case) -> tuple[str, ...]:
     """Return the methods that compete, each once, `auto` first; None: all that are compared by default.
 
-    several_kinds: whether the hardware has several kinds of arrays. Raises SpecError, UnknownNameError.
+    Those by default go with the case. Raises SpecError, UnknownNameError.
     """
     if methods is None:
-        every = [method_named(name) for name in METHODS]
-        compared = [method for method in every if method.compared]
-        methods = [method.name for method in compared if method.covers(mapping, several_kinds=several_kinds)]
+        compared = [method for method in map(method_named, METHODS) if method.compared]
+        methods = [method.name for method in compared if fits(method, case)]
     for name in methods:
         method_named(name)
     if not methods:
@@ -152,7 +151,7 @@ def _compared(
 ) -> Comparison:  # fmt: skip
     network = case.network
     methods = options.methods
-    judged_by = Request(objective=objective, inputs=options.inputs or 1)
+    judged_by = Question(objective=objective, inputs=options.inputs or 1)
     objectives = [objective_of(case.problem(budget), judged_by) for budget in arrays]
     rows: list[Row] = []
     skipped: list[Skipped] = []
@@ -166,7 +165,8 @@ def _compared(
             begun_s = now_s()
             proposed = None
             try:
-                request = Request(objective=objective, method=method)
+                request = Question(objective=objective, method=method)
+                check_question(case, request)
                 proposed = _answers(judged, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None
                 by_method[method] = CheckedRuns.of(judged, budget, method, proposed, clock_s)
@@ -190,7 +190,7 @@ def _compared(
         coverage=coverage,
         warnings=(
             *case.warnings(max(arrays)),
-            *_of_one_kind(case, methods),
+            *_left_out(case, methods),
             *_limits(options),
             *_surprises(rows, methods),
         ),
@@ -198,7 +198,7 @@ def _compared(
 
 
 def _answers(
-    objective: Objective, request: Request, options: CompareOptions, cancel: CancelToken
+    objective: Objective, request: Question, options: CompareOptions, cancel: CancelToken
 ) -> list[tuple[Answer, float | None]]:
     """Return the answers of a method, one a seed if it has seeds, and the work of each.
 
@@ -229,11 +229,11 @@ def _limits(options: CompareOptions) -> list[str]:
     return [f"{limit} is of every single run, not of all together" for limit in of_time + of_work]
 
 
-def _of_one_kind(case: Case, methods: Sequence[str]) -> list[str]:
-    """Return a note on methods left out by default because they are for a single kind of arrays."""
-    if case.hardware.kinds is None or methods != competitors(None, case.mapping, several_kinds=True):
+def _left_out(case: Case, methods: Sequence[str]) -> list[str]:
+    """Return a note on methods that are left out by default because they do not go with the case."""
+    if case.hardware.kinds is None or methods != competitors(None, case):
         return []
-    one = competitors(None, case.mapping)
+    one = competitors(None, case.on(case.hardware.each_kind[0]))
     left = [name for name in one if name not in methods]
     return [f"not compared, as they know of one kind of arrays: {', '.join(left)}"]
 

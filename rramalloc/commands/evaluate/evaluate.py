@@ -13,6 +13,8 @@ from typing import Any, Unpack
 import numpy as np
 
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.choices import FullyConnected, HostLike, Mapping, NetworkArguments, ValuesLike
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
@@ -26,7 +28,6 @@ from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.files import as_utf8
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.kinds import one_kind_only
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.hardware.values import values_of
@@ -279,9 +280,18 @@ def evaluate(
     if chip is not None and not isinstance(chip, ChipPerformance):
         machines = [as_hardware(chip, crossbar, set_values)] * max(1, len(given))
     machines = machines or [as_hardware(DEFAULT_PRESET, crossbar, set_values)]
-    for machine in machines:
-        if machine.kinds is not None:
-            raise one_kind_only(machine, "evaluate")
+    source = network_of(network, reading)
+    for allocation in given:
+        source = allocation.network_of(source, reading)
+    for allocation in given:
+        if allocation.network is not None and source.is_of(allocation.network.sha256):
+            allocation.made_for(source)
+    common = _in_common(given, fc, host)
+    options = [allocation.options.changed(mapping=mapping, fc=fc, host=host) for allocation in given]
+    options = options or [common.changed(mapping=mapping)]
+    for machine, chosen in zip(machines, options, strict=False):
+        own = chosen if arrays is not None else common
+        check_command("evaluate", "evaluate", Case(source, machine, own))
     parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
     if parameters is None:
         raise SpecError(
@@ -295,17 +305,8 @@ def evaluate(
         else (load_strategy(strategy), os.fspath(strategy))
         for number, strategy in enumerate(_listed(strategies), 1)
     ]
-    source = network_of(network, reading)
-    for allocation in given:
-        source = allocation.network_of(source, reading)
-    for allocation in given:
-        if allocation.network is not None and source.is_of(allocation.network.sha256):
-            allocation.made_for(source)
-    common = _in_common(given, fc, host)
     for allocation in given:
         allocation.without_blocks(source, "a strategy")
-    options = [allocation.options.changed(mapping=mapping, fc=fc, host=host) for allocation in given]
-    options = options or [common.changed(mapping=mapping)]
     if not (tables or given or units or arrays):
         reason = "there are none: give strategies, allocations, units to enumerate or a budget of arrays"
         raise SpecError("strategies", reason)
@@ -313,9 +314,6 @@ def evaluate(
     precision = machines[0].precision
     measured = measured_steps(latency_table, source, common, machines[0])
     tasks = tasks_of(source, parameters, precision, common, machines[0], measured)
-    if arrays is not None and options[0].mapping == "sdk":
-        reason = "'sdk' has copies that compute blocks of windows, which are not proposed: use 'im2col'"
-        raise SpecError("mapping", reason)
     plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
     proposal = None
     for name, allocation, machine, chosen in zip(_named(given), given, machines, options, strict=False):

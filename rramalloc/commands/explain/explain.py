@@ -8,8 +8,8 @@ from typing import Any, Unpack
 from rramalloc.allocation.allocation import CaseOptions, NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.limits import copy_limits
-from rramalloc.allocation.optimize import refuse_turns
 from rramalloc.api import optimize
 from rramalloc.choices import DEFAULT_WORK, EXPLAINED_OBJECTIVES, CopiesLike, Divided, ExplainedObjective
 from rramalloc.commands.explain.explanation import Explanation
@@ -141,11 +141,13 @@ def explain(
     case = replace(case, mapping=given_allocation.options, divide=copies_divide or case.divide)
     if copies is not None:
         case = replace(case, copies=copy_limits(copies, case.stages))
+    check_command("explain", "explain", case)
     timing = given_allocation.timing(given_allocation.graph(source, case.stages))
     if objective is None:
         objective = "interval" if given_allocation.objective == "interval" else "latency"
+    if objective == "interval":
+        check_option("interval", case)
     if source.sequences is not None:
-        refuse_turns("objective", objective == "interval" and source.sequences > 1)
         objective = "latency"
     neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
     changes = WhatIfs.of(given_allocation, case, objective, ending, seed, on_progress)

@@ -11,7 +11,8 @@ from typing import Any
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_answer, solved
+from rramalloc.allocation.optimize import checked_answer, solved
+from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import SimulatedSums, simulated_sums
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import NOT_TRIED, HardwareChange, KindUse, WhatIf, WhatIfResult
@@ -339,7 +340,7 @@ class WhatIfs:
     def _searched_with_links(self, case: Case, arrays: int, stop: Work) -> WhatIfResult:
         """Return the result of `optimize --placed` within `arrays`. Raises RramallocError."""
         run = load_from("place", "placed:optimize_placed", "what_if")
-        placed: Allocation = run(case, arrays, Request(objective=self.objective, seed=self.seed), stop)
+        placed: Allocation = run(case, arrays, Question(objective=self.objective, seed=self.seed), stop)
         return self._result(placed, placed, placed, placed.arrays.used)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
@@ -358,7 +359,7 @@ class WhatIfs:
             placed = self._searched_with_links(case, arrays, with_links)
             share.charge(with_links.spent_s)
             return min(placed, self._simulated(start), key=lambda result: result.value)
-        request = Request(objective=self.objective, seed=self.seed, start=start)
+        request = Question(objective=self.objective, seed=self.seed, start=start)
         if self._kinds:
             case, arrays = self._within_kinds(case, arrays)
         what = ", ".join(texts_of(values)) or f"{arrays:,} arrays"

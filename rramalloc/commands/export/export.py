@@ -8,6 +8,7 @@ from typing import Any, Unpack, cast
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
 from rramalloc.commands.export.discovery import ExportTarget, target_function, target_name, target_names
 from rramalloc.commands.export.subject import LISTED, Subject, is_taken
@@ -137,7 +138,8 @@ def subject_of(
         every |= {name: getattr(placed.options, name) for name in ("mapping", "fc", "host")}
     every |= {name: value for name, value in (given or {}).items() if value is not None}
     case, source = read_case(network, allocation, cast("AllocationArguments", every))
-    source.made_for(case.network).of_one_kind("export")
+    source.made_for(case.network)
+    check_command("export", "export", case)
     if source.options.mapping != "sdk":
         source.without_blocks(case.network, f"mapping {source.options.mapping!r}")
     return Subject.build(case.network, source, placed)

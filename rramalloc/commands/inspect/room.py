@@ -11,4 +11,5 @@ ROOM = Room(
     views={
         "inspection": "view:inspection_view",
     },
+    reads={"inspect": "case -latency_table"},
 )

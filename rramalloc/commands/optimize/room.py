@@ -11,4 +11,5 @@ ROOM = Room(
     views={
         "allocation": "view:allocation_view",
     },
+    reads={"optimize": "case limits question"},
 )

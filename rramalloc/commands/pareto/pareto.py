@@ -12,7 +12,9 @@ from rramalloc.allocation.allocation import NetworkId, SearchOptions
 from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
-from rramalloc.allocation.optimize import Request, objective_of, propose, refuse_turns
+from rramalloc.allocation.goes_with import check_command, check_option
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
@@ -105,14 +107,13 @@ def pareto(
     check_effort(seed, work, time_limit_s)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
     case = Case.of(network, given)
-    if set(case.at_most) - {"area_um2"}:
-        words = "fronts take a limit of area_um2 alone: put another quantity on an axis, with --against"
-        raise SpecError("at_most", words)
+    check_command("pareto", "pareto", case)
+    if "interval" in (objective, against):
+        check_option("interval", case)
     with followed(on_progress, progress, progress_words) as callback:
         case, most = case.with_numbers(arrays)
         case.check_numbers(most)
-        if (turns := case.network.sequences) is not None:
-            refuse_turns("objective", "interval" in (objective, against) and turns > 1)
+        if case.network.sequences is not None:
             objective = "latency" if objective == "interval" else objective
             against = "latency" if against == "interval" else against
         problem = case.problem(most)
@@ -125,7 +126,7 @@ def pareto(
         pairs = zip(front.points, front.proven, strict=True)
         points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in pairs)
         several = case.hardware.kinds is not None
-        asked = [Request(method=method, seed=seed) for method in baselines if not several]
+        asked = [Question(method=method, seed=seed) for method in baselines if not several]
         if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
             raise SpecError("baselines", "are put beside fronts of arrays and a time")
         left_out = [_NO_BASELINES] if several and baselines else []
@@ -191,7 +192,7 @@ def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, prov
 
 
 def _beside(
-    objective: Objective, requests: Sequence[Request], points: Sequence[FrontPoint], stop: Work
+    objective: Objective, requests: Sequence[Question], points: Sequence[FrontPoint], stop: Work
 ) -> Iterator[BaselinePoint]:
     """Yield the results of other methods at some of the front's budgets; methods that do not apply are left
     out."""

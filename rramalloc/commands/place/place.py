@@ -19,6 +19,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_case
 from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.commands.place.arrange import Arrangement, arrange, is_room_for
@@ -189,7 +190,8 @@ def place(
     if work is not None:
         check_range("work", work, 0, MAX_PLACEMENT_WORK)
     case, what = read_case(network, allocation, given, latency_table=latency_table)
-    what.made_for(case.network).of_one_kind("place")
+    what.made_for(case.network)
+    check_command("place", "place", case)
     if latency_table is not None:  # which tells how busy links are, and nothing else of a placement
         check_transfer(what.hardware)
     return place_network(case.network, what, work=work, seed=seed)

@@ -28,7 +28,8 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, EdgeDelay, Placed
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose
+from rramalloc.allocation.optimize import checked_allocation, objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.commands.place.arrange import arrange
 from rramalloc.commands.place.place import StoredNetwork
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
@@ -64,7 +65,7 @@ class _Round(NamedTuple):
     is_hidden: bool
 
 
-def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Allocation:
+def optimize_placed(case: Case, arrays: int, request: Question, stop: Work) -> Allocation:
     """Return the best copies when outputs must also reach the tiles that read them.
 
     Every round optimises with the transfer times of the placement before it (the first with none), and
@@ -73,21 +74,13 @@ def optimize_placed(case: Case, arrays: int, request: Request, stop: Work) -> Al
     is used up. Of a small problem each allocation is placed that may be the fastest. The round of least
     latency is kept. The bound is that of the first round: transfer cannot make anything faster.
     Raises SpecError if the hardware lacks [chip] or one of its times or bandwidths, or [timing] without
-    measured step times, for mapping "sdk", or for an objective other than latency; else as `optimize`.
+    measured step times; else as `optimize`.
     """
-    hardware = case.of_one_kind("--placed").hardware
+    hardware = case.hardware
     check_transfer(hardware)
     if hardware.timing is None and case.measured is None:
         reason = "has no [timing] and there is no latency table: transfer is compared with the time of a step"
         raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
-    if request.objective != "latency":
-        raise SpecError("placed", f"is for objective 'latency', the objective is {request.objective!r}")
-    if case.mapping.mapping == "sdk":
-        raise SpecError(
-            "placed",
-            "is for copies of one window each: with mapping 'sdk' what a copy sends depends on its block, "
-            "which the search chooses; use --mapping im2col, or optimize without --placed",
-        )
     problem = case.problem(arrays)
     rounds = list[_Round]()
     converged, counted_s = False, 0.0

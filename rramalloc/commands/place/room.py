@@ -18,4 +18,5 @@ ROOM = Room(
     views={
         "placement": "view:placement_view",
     },
+    reads={"place": "case -kinds limits", "--placed": "case -kinds -sdk copies copies_divide placed method"},
 )

@@ -35,7 +35,7 @@ from typing_extensions import override
 
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck_bound
-from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.question import Question
 from rramalloc.commands.reload.writing import Writing
 from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.tables import Write
@@ -338,7 +338,7 @@ class CutSearch:
     case: Case
     write: Write
     arrays: int
-    request: Request
+    request: Question
     stop: Work
     inputs: int
     alone: CutSearch | None = None

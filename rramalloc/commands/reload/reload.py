@@ -12,7 +12,9 @@ from rramalloc.allocation.allocation import Arrays, NetworkId, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
+from rramalloc.allocation.goes_with import check_command
+from rramalloc.allocation.optimize import checked_allocation, objective_of
+from rramalloc.allocation.question import Question
 from rramalloc.commands.reload.cut_layers import cut_to_fit
 from rramalloc.commands.reload.cut_search import CutSearch, SegmentBounds, shortest
 from rramalloc.commands.reload.plan import OtherCuts, ReloadPlan, Segment
@@ -89,7 +91,8 @@ def optimize_reload(
     seed, limits = searched(given)
     check_range("gap", gap, 0, 1)
     check_range("inputs", inputs, 1, MOST_INPUTS)
-    case = Case.of(network, given).of_one_kind("--reload")
+    case = Case.of(network, given)
+    check_command("reload", "--reload", case)
     sequences = case.network.sequences
     if sequences is not None and inputs > sequences:
         words = f"must be at most the {counted(sequences, 'sequence')} that take turns, got {inputs}"
@@ -116,7 +119,7 @@ def optimize_reload(
                 together = there // chip.arrays_per_tile * chip.arrays_per_tile
         cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
         plain = machine.without_write  # what [write] says is used here
-        named, request = options.naming(source), Request(seed=seed)
+        named, request = options.naming(source), Question(seed=seed)
         of_network = replace(case, network=cut.network, hardware=plain, mapping=named)
         if not cut.parts:
             of_network = of_network.with_stages(case.stages)
@@ -134,18 +137,11 @@ def optimize_reload(
 def _checked(case: Case) -> Write:
     """Return the hardware's [write]. Raises SpecError for options that segments cannot have."""
     hardware = case.hardware
-    limited = case.copies or case.divide
-    if case.mapping.fold or case.measured is not None or limited or case.at_most:
-        given = {"copies": limited, "at_most": case.at_most, "fold": case.mapping.fold}
-        what = next((name for name, value in given.items() if value), "latency table")
-        raise SpecError(what, "is not for --reload: leave it out")
     where = f"hardware {hardware.name[:60]!r}"
     if hardware.write is None:
         raise SpecError(where, "--reload needs the time to write weights: write_ns_per_row in [write]")
     if hardware.compute_ns is None:
         raise SpecError(where, "--reload needs the time of a step in [timing]: writing takes ns, not steps")
-    if hardware.counting is not None:
-        raise SpecError(where, "--reload does not count arrays as [counting] does: leave the table out")
     return hardware.write
 
 

@@ -17,4 +17,5 @@ ROOM = Room(
     views={
         "reload": "view:reload_view",
     },
+    reads={"--reload": "case -kinds -counting -fold -latency_table inputs"},
 )

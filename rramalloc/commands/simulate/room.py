@@ -11,4 +11,5 @@ ROOM = Room(
     views={
         "simulation": "view:simulation_view",
     },
+    reads={"simulate": "case limits"},
 )

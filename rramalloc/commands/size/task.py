@@ -17,7 +17,9 @@ from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of, propose, start_choice
+from rramalloc.allocation.goes_with import check_command
+from rramalloc.allocation.optimize import checked_allocation, objective_of, propose, start_choice
+from rramalloc.allocation.question import Question
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.commands.size.question import SizedNetwork
 from rramalloc.errors import LimitError, RramallocError, TargetError, WorkerError
@@ -83,7 +85,7 @@ def result_of(task: SizeTask, stop: Work) -> TaskResult:
     case, problem = _opened(task.network, task.sized, task.hardware)
     result: TaskResult = {"found": None, "least": max(task.least, problem.minimum)}
     result |= {"impossible": "", "miss": 1.0, "work_s": 0.0}
-    request = Request(objective="arrays", seed=task.seed, target=sized.wanted)
+    request = Question(objective="arrays", seed=task.seed, target=sized.wanted)
     if task.start:
         start = start_choice(problem, read_allocation(json.loads(task.start), "start"))
         problem = replace(problem, held=problem.held._replace(start=(start.modes, start.copies)))
@@ -129,6 +131,7 @@ def _case(network: str, sized: str) -> Case:
     options: Any = _sized(sized).options
     source = Network.from_document(json.loads(network), "size")
     case = Case.of(source, options)
+    check_command("size", "size", case, Question(objective="arrays", target=_sized(sized).wanted))
     return case.with_stages(case.stages)
 
 

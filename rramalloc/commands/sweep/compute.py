@@ -7,22 +7,21 @@ from functools import lru_cache
 from typing import Any, cast
 
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import (
-    Request,
-    check_inputs,
     checked_allocation,
     objective_of,
     propose,
     utilisation_of_all,
 )
+from rramalloc.allocation.question import Question
 from rramalloc.choices import ObjectiveName
 from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.commands.sweep.spec import SweepPoint, SweptCase
 from rramalloc.errors import WorkerError
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
-from rramalloc.search.objective import check_method
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import Work
 from rramalloc.timing.figures import FIGURES
@@ -49,16 +48,16 @@ def results_of(point: SweepPoint) -> ComputedColumns:
     found: ComputedColumns = {}
     objective = cast("ObjectiveName", point.objective)
     try:
-        check_method(objective, point.method)
         case = _case(point.case)
+        request = Question(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
+        check_command("sweep", "sweep", case, request)
+        check_question(case, request)
         if case.hardware.kinds is None:
             found["minimum"] = case.minimum
         case, budget = case.with_numbers(point.arrays)
         case.check_numbers(budget)
         found["arrays"] = case.most_arrays(budget)
         problem = _problem(case, budget)
-        check_inputs(point.inputs, objective)
-        request = Request(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
         stop = Work(work=point.work, cores=1)
         asked = objective_of(problem, request)
         answer = propose(asked, request, stop)

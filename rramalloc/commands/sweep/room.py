@@ -21,4 +21,5 @@ ROOM = Room(
         "sweep": "view:sweep_view",
         "sweep-status": "view:status_view",
     },
+    reads={"sweep": "case -fold limits objective interval inputs method"},
 )

@@ -11,7 +11,8 @@ from operator import mul
 
 import numpy as np
 
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.choices import ObjectiveName
 from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
@@ -48,7 +49,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
     """Yield near-optimal allocations of several objectives, budgets and limits of copies, and of
     baselines."""
 
-    def found(origin: str, within: Problem, request: Request) -> Iterator[Start]:
+    def found(origin: str, within: Problem, request: Question) -> Iterator[Start]:
         try:
             copies = propose(objective_of(within, request), request, stop()).choice.copies
         except RramallocError:  # a baseline that does not apply
@@ -58,20 +59,20 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
 
     fastest: Copies | None = None
     for objective in _OBJECTIVES:
-        for start in found(objective, problem, Request(objective=objective, seed=seed)):
+        for start in found(objective, problem, Question(objective=objective, seed=seed)):
             fastest = start[1] if fastest is None else fastest
             yield start
     for share in _SHARES:
         fewer = replace(problem, budget=Cost(max(problem.minimum, int(share * problem.budget))))
-        yield from found(f"latency with {share:.0%} of the arrays", fewer, Request(seed=seed))
+        yield from found(f"latency with {share:.0%} of the arrays", fewer, Question(seed=seed))
     for share in _CAPS:
         if fastest is None:
             break
         most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
         capped = problem.with_most(most)
-        yield from found(f"latency with at most {int(most.max())} copies", capped, Request(seed=seed))
+        yield from found(f"latency with at most {int(most.max())} copies", capped, Question(seed=seed))
     for method in _BASELINES:
-        yield from found(method, problem, Request(method=method, seed=seed))
+        yield from found(method, problem, Question(method=method, seed=seed))
 
 
 @dataclass(eq=False)

@@ -22,4 +22,5 @@ ROOM = Room(
         "export",
         "place",
     ),
+    reads={"tune": "case -kinds -sdk -fold -latency_table"},
 )

@@ -22,7 +22,9 @@ import numpy as np
 
 from rramalloc.allocation.allocation import Allocation, NetworkId
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, checked_allocation, objective_of
+from rramalloc.allocation.goes_with import check_command
+from rramalloc.allocation.optimize import checked_allocation, objective_of
+from rramalloc.allocation.question import Question
 from rramalloc.choices import FullyConnected, HostLike, NetworkArguments, ValuesLike
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
@@ -38,7 +40,7 @@ from rramalloc.commands.tune.simulators import (
     simulator_named,
 )
 from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
-from rramalloc.errors import RramallocError, SimulatorError, UnsupportedError
+from rramalloc.errors import RramallocError, SimulatorError
 from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
 from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
@@ -183,9 +185,8 @@ def tune(
         mapping = mapping or TOOLS[judge.tool].mapping
     machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar, set_values)
     options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
-    if options.mapping == "sdk":
-        raise UnsupportedError("mapping", "'sdk': tune moves whole copies, which have no blocks: use im2col")
-    case = Case(source, machine, options).of_one_kind("tune")
+    case = Case(source, machine, options)
+    check_command("tune", "tune", case)
     size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
@@ -448,7 +449,7 @@ class Tuner:
     def _allocation(self, copies: Copies) -> Allocation:
         """Return an allocation with everything that its file holds."""
         stop = Work(work=0, cancel=self.cancel)
-        request = Request(method=_METHOD, seed=self.options.seed)
+        request = Question(method=_METHOD, seed=self.options.seed)
         objective = objective_of(self.problem, request)
         bound, choice = objective.bound(1, stop), self.problem.choice(copies)
         proposal = Proposal(choice, bound, "none: chosen by a simulator", stopped=stop.cut)

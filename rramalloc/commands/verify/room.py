@@ -16,4 +16,5 @@ ROOM = Room(
         "verification": "view:verification_view",
     },
     needs=("place",),
+    reads={"verify": "case -kinds limits"},
 )

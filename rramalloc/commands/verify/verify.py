@@ -16,6 +16,7 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
@@ -539,7 +540,8 @@ def verify(
     check_range("adc_bits", adc_bits, 1, MAX_ADC_BITS)
     case, what = read_case(network, allocation, given)
     source = case.network
-    what.made_for(source).of_one_kind("verify")
+    what.made_for(source)
+    check_command("verify", "verify", case)
     if placement is not None:
         for name in ("hardware", "set_values", "mapping", "fc", "host"):
             if given.get(name) is not None:

@@ -292,7 +292,7 @@ def test_what_a_network_needs(hardware: Path) -> None:
         rramalloc.chiplet_optimize(rramalloc.load("alexnet"))
     with pytest.raises(SpecError, match=r"needs \[chip\]"):
         rramalloc.chiplet_optimize("alexnet", hardware="plain")
-    with pytest.raises(SpecError, match="blocks of windows, which a description does not split"):
+    with pytest.raises(SpecError, match="blocks of windows, which chiplet optimize does not take"):
         rramalloc.chiplet_optimize("alexnet", hardware=hardware, mapping="sdk")
     with pytest.raises(SpecError, match="no split over up to 2 tiles"):
         rramalloc.chiplet_optimize("vgg16", hardware=hardware)

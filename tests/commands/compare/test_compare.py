@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 import rramalloc
+from rramalloc.allocation.case import Case
 from rramalloc.commands.compare.compare import competitors
 from rramalloc.commands.compare.comparison import Comparison, Row
 from rramalloc.errors import BudgetError, SolverError, SpecError, UnknownNameError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
-from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.network import Network
 from rramalloc.search.work import CancelToken
@@ -218,4 +218,4 @@ def test_modes_side_by_side() -> None:
         assert row.lower_bound <= row.makespan
         assert row.ratio >= 1
     assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").copies, (1, 1))
-    assert not {"sdk", "vw-sdk"} & {*competitors(None, DEFAULT_MAPPING)}
+    assert not {"sdk", "vw-sdk"} & {*competitors(None, Case.of("alexnet", {}))}

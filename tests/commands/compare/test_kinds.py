@@ -43,7 +43,7 @@ def test_a_baseline_that_finds_nothing_says_why() -> None:
     found = rramalloc.compare(HAND, hardware=hardware(2, 1), methods=["auto", "fullest-kind", "gain"])
     reasons = {left.method: left.reason for left in found.skipped}
     assert "takes more than there is: small 3, large 0" in reasons["fullest-kind"]
-    assert "several kinds of arrays, of which method 'gain' does not know" in reasons["gain"]
+    assert "several kinds of arrays, which method 'gain' does not take" in reasons["gain"]
     with pytest.raises(SpecError, match="a hardware with kinds has no minimum"):
         rramalloc.compare(HAND, "x2", hardware=hardware(2, 1))
 

@@ -15,7 +15,7 @@ from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
 
 import rramalloc
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request
+from rramalloc.allocation.question import Question
 from rramalloc.commands.reload.cut_search import CutSearch
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import DEFAULT_MAPPING
@@ -266,7 +266,7 @@ def test_no_segment_is_faster_than_its_bounds(mapping: Any, clock: str, random: 
     assert write is not None
     plain = case.hardware.model_copy(update={"write": None})
     own = Case(case.graph.network, plain, DEFAULT_MAPPING.changed(mapping=mapping))
-    search = CutSearch(own, write, case.arrays, Request(), Work(), case.inputs)
+    search = CutSearch(own, write, case.arrays, Question(), Work(), case.inputs)
     for first, floors in enumerate(search.bounds):
         for length, floor in enumerate(floors.tolist(), 1):
             best = case.best(first, first + length)

@@ -177,7 +177,11 @@ def test_a_value_that_contradicts_the_hardware_is_refused_at_once(
     [
         ({"arrays": 2}, "BudgetError", "needs 3 arrays"),
         ({"mappings": "whole_kernel", "crossbars": "8x8"}, "SpecError", "'conv1'"),
-        ({"objectives": "interval", "methods": "none"}, "SpecError", "needs 'auto'"),
+        (
+            {"objectives": "interval", "methods": "none"},
+            "UnsupportedError",
+            "method: is not 'auto'",
+        ),
     ],
 )
 def test_failing_points_are_rows(lists: dict[str, Any], kind: str, told: str, tiny: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 from commands.tune.toys import GRAPH
 
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import Request, objective_of, propose
+from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.question import Question
 from rramalloc.commands.tune.calibration import (
     Calibration,
     active_batches,
@@ -29,7 +30,7 @@ ALEXNET_GRAPH = StageGraph.build(ALEXNET)
 def allocations(count: int, seed: int = 0) -> list[np.ndarray]:
     problem = Case(ALEXNET, load_hardware("plain")).problem(512)
     near = Neighbourhood(problem, seed)
-    found = [propose(objective_of(problem, Request()), Request(), Work(work=20)).choice.copies]
+    found = [propose(objective_of(problem, Question()), Question(), Work(work=20)).choice.copies]
     while len(found) < count:
         found.append(near.near(found[near.choose(len(found))]))
     return found
