@@ -100,7 +100,7 @@ def more_chips(hardware: Hardware, arrays: int, works: Works) -> Hardware | None
     chip = hardware.chip
     if chip is None:
         return None
-    fewest = max(-(-arrays // chip.arrays_per_chip), chip.chips[0] * chip.chips[1] + 1)
+    fewest = max(-(-arrays // chip.arrays_per_chip), chip.chip_count + 1)
     for doublings in range(_MOST_TRIES):
         count = fewest << doublings
         rows = -(-count // MAX_LINES)
@@ -115,11 +115,10 @@ def more_chips(hardware: Hardware, arrays: int, works: Works) -> Hardware | None
 
 def chip_words(hardware: Hardware) -> str:
     """Return the chips of a hardware as its file gives them."""
-    return (
-        ""
-        if hardware.chip is None
-        else f"[chip] chips = [{hardware.chip.chips[0]}, {hardware.chip.chips[1]}]"
-    )
+    if hardware.chip is None:
+        return ""
+    chips = hardware.chip.chips
+    return f"[chip] chips = {chips if isinstance(chips, int) else list(chips)}"
 
 
 def larger_crossbar(hardware: Hardware, works: Works) -> Hardware | None:

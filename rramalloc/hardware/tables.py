@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field, model_val
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, WEIGHT_OPERATORS, Stage, TimedNode
-from rramalloc.records import Record, as_tuple, brief, fault, from_list, is_whole
+from rramalloc.records import Record, as_tuple, brief, fault, from_list
 from rramalloc.result import ResultRecord
 
 PARTS_OF_ENERGY = {
@@ -50,17 +50,39 @@ MAX_MESH = MAX_LINES**2
 """Tiles or chips of a mesh at most."""
 
 
-def mesh_of(number: int) -> tuple[int, int]:
+MAX_ASPECT = 2
+"""Columns by rows of a full mesh at most; else it is nearer to a square, and its last sites are empty."""
+
+
+def factors_of(number: int) -> tuple[int, int]:
     """Return (rows, columns) nearest to a square with rows * columns = number and rows <= columns."""
     rows = next(rows for rows in range(math.isqrt(number), 0, -1) if number % rows == 0)
     return rows, number // rows
 
 
+def mesh_of(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Return the rows and columns of a mesh with so many sites in use, the last ones empty.
+
+    Source: docs/sources/model.md 11.
+    """
+    if not isinstance(size, int):
+        return size
+    rows, columns = factors_of(size)
+    if columns > MAX_ASPECT * rows:
+        rows = math.isqrt(size)
+        columns = -(-size // rows)
+    return rows, columns
+
+
+def _of_mesh(size: int | tuple[int, int]) -> int:
+    """Return the sites in use of a mesh."""
+    return size if isinstance(size, int) else size[0] * size[1]
+
+
 MeshSize = Annotated[
-    tuple[LineCount, LineCount],
+    Annotated[int, Field(ge=1, le=MAX_MESH)] | tuple[LineCount, LineCount],
     BeforeValidator(
-        lambda value: mesh_of(value) if is_whole(value, 1, MAX_MESH) else as_tuple(value),
-        json_schema_input_type=list[LineCount] | Annotated[int, Field(ge=1, le=MAX_MESH)],
+        as_tuple, json_schema_input_type=list[LineCount] | Annotated[int, Field(ge=1, le=MAX_MESH)]
     ),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
@@ -239,8 +261,8 @@ class Memory(Record):
 class Chip(Record):
     """Arrays in tiles, tiles in chips.
 
-    tiles: rows and columns of tiles of a chip, or their number, which stands for the mesh nearest to a
-    square; chips: rows and columns of chips, or their number; sharing: "free", which None
+    tiles: rows and columns of tiles of a chip, or their number, which stands for a mesh near to a square
+    whose last sites may be empty; chips: likewise of chips; sharing: "free", which None
     also means, if a tile may hold arrays of several layers, "layer" if of one only; hop_ns_*: time of a hop
     between neighbouring tiles or chips; bandwidth_*: of a link between neighbouring ones.
     Raises SpecError if there are more than MAX_ARRAYS arrays in all.
@@ -275,19 +297,43 @@ class Chip(Record):
         return any((*hops, self.bandwidth_tile_gb_s, self.bandwidth_chip_gb_s))
 
     @property
+    def tiles_per_chip(self) -> int:
+        """Tiles of one chip."""
+        return _of_mesh(self.tiles)
+
+    @property
+    def chip_count(self) -> int:
+        """Number of chips."""
+        return _of_mesh(self.chips)
+
+    @property
     def tile_count(self) -> int:
         """Tiles of all chips."""
-        return self.arrays // self.arrays_per_tile
+        return self.tiles_per_chip * self.chip_count
 
     @property
     def arrays_per_chip(self) -> int:
         """Arrays of one chip."""
-        return self.arrays_per_tile * self.tiles[0] * self.tiles[1]
+        return self.arrays_per_tile * self.tiles_per_chip
 
     @property
     def arrays(self) -> int:
         """Arrays of all chips."""
-        return self.arrays_per_chip * self.chips[0] * self.chips[1]
+        return self.arrays_per_tile * self.tile_count
+
+    @property
+    def grid(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Rows and columns of tiles, and of chips, without an empty site: for tools that know of none."""
+        tiles, chips = (
+            factors_of(size) if isinstance(size, int) else size for size in (self.tiles, self.chips)
+        )
+        return tiles, chips
+
+    @property
+    def as_one_grid(self) -> tuple[int, int]:
+        """Rows and columns of the tiles of all chips as one grid, as `grid`."""
+        tiles, chips = self.grid
+        return tiles[0] * chips[0], tiles[1] * chips[1]
 
 
 class Energy(Record):

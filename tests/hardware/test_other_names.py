@@ -81,16 +81,21 @@ def test_what_means_nothing_is_only_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tiles", "mesh"), [(64, (8, 8)), (12, (3, 4)), (1, (1, 1)), (13, (1, 13)), (128, (8, 16))]
+    ("tiles", "mesh"),
+    [
+        *((64, (8, 8)), (12, (3, 4)), (1, (1, 1)), (2, (1, 2)), (128, (8, 16)), (140, (10, 14))),
+        *((137, (11, 13)), (5, (2, 3)), (7, (2, 4)), (10, (3, 4)), (3, (1, 3)), (13, (3, 5))),
+    ],
 )
 def test_a_number_of_tiles_is_a_nearly_square_mesh(tiles: int, mesh: tuple[int, int]) -> None:
     hardware = as_hardware({**CHIP, "chip": {"arrays_per_tile": 8, "tiles": tiles}})
     assert hardware.chip is not None
-    assert hardware.chip.tiles == mesh == mesh_of(tiles)
+    assert hardware.chip.tiles == tiles  # the number itself is kept
+    assert mesh_of(tiles) == mesh
     assert hardware.chip.chips == (1, 1)
     assert hardware.chip.arrays == 8 * tiles
     assert as_hardware(hardware.to_dict()) == hardware
-    assert as_hardware("isaac", set_values={"chip.tiles": tiles}).chip.tiles == mesh  # type: ignore[union-attr]
+    assert as_hardware("isaac", set_values={"chip.tiles": tiles}).chip.tiles == tiles  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("tiles", [0, -4, 2**40, True, 1.5, "64", [8], [8, 8, 8], [0, 8]])

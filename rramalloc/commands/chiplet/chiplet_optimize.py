@@ -133,8 +133,8 @@ def describe_network(
         "name": network.name,
         "unit": "ns",
         "chip": {
-            "chiplets": list(chip.chips),
-            "units": list(chip.tiles),
+            "chiplets": list(chip.grid[1]),
+            "units": list(chip.grid[0]),
             "bandwidth_inside": bandwidth,
             "bandwidth_between": chip.bandwidth_chip_gb_s or bandwidth,
             "hop_cycles_inside": chip.hop_ns_tile or 0.0,
@@ -152,7 +152,7 @@ def describe_network(
 
 
 def _left_out(chip: Chip) -> Iterator[str]:
-    several = ["hop_ns_chip", "bandwidth_chip_gb_s"] if chip.chips != (1, 1) else []
+    several = ["hop_ns_chip", "bandwidth_chip_gb_s"] if chip.chip_count > 1 else []
     for field in ("hop_ns_tile", "bandwidth_tile_gb_s", *several):
         if getattr(chip, field) is None:
             instead = field == "bandwidth_chip_gb_s" and chip.bandwidth_tile_gb_s is not None

@@ -264,7 +264,7 @@ class Neighbours:
             else None,
             arrays=checked.used,
             tiles=tiles,
-            chips=None if chip is None or tiles is None else -(-tiles // (chip.tiles[0] * chip.tiles[1])),
+            chips=None if chip is None or tiles is None else -(-tiles // chip.tiles_per_chip),
             makespan=timing.makespan,
             interval=timing.interval,
             latency_ns=Absolute.of(checked.problem.step_time, timing).latency_ns,

@@ -265,8 +265,8 @@ class Subject:
         if chip is not None:
             yield {}, chip.tile_count
             for doublings in range(1, _MOST_DOUBLINGS + 1):
-                chips = [chip.chips[0], chip.chips[1] << doublings]
-                yield {"chip.chips": chips}, chip.tile_count << doublings
+                rows, columns = chip.grid[1]
+                yield {"chip.chips": [rows, columns << doublings]}, chip.tile_count << doublings
 
     def allocated_anew(self, mapping: str, arrays: int, values: HardwareValues) -> list[str]:
         """Return the remedy to allocate `arrays` of a changed hardware; none if they do not store all layers.

@@ -31,7 +31,7 @@ from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
 from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import MAX_LINES, Chip
+from rramalloc.hardware.tables import MAX_LINES, Chip, mesh_of
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
@@ -294,7 +294,8 @@ def arrange(
 def _is_countable(layout: Layout, *, links: bool = False) -> bool:
     """Return True if there is memory for the lines of all stages and meshes, or for their links."""
     chips, chip = len(np.unique(layout.sites[:, :2], axis=0)), layout.chip
-    most = max(map(math.prod, (chip.tiles, chip.chips))) if links else max(*chip.tiles, *chip.chips)
+    meshes = mesh_of(chip.tiles), mesh_of(chip.chips)
+    most = max(map(math.prod, meshes)) if links else max(map(max, meshes))
     return layout.pieces.stages * (chips + 1) * most <= _MOST_COUNTED
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, PlacedLayer, Placement
 from rramalloc.errors import MisplacedError
-from rramalloc.hardware.tables import Chip
+from rramalloc.hardware.tables import Chip, mesh_of
 from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair
@@ -188,14 +188,17 @@ def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
     seen: dict[tuple[int, ...], int] = {}
     for number, array in enumerate(placement.arrays):
         places: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
-            ("chip", array.chip, chip.chips),
-            ("tile", array.tile, chip.tiles),
+            ("chip", array.chip, mesh_of(chip.chips)),
+            ("tile", array.tile, mesh_of(chip.tiles)),
             ("index", (array.index,), (chip.arrays_per_tile,)),
         )
         for name, at, there in places:
             if any(part >= count for part, count in zip(at, there, strict=True)):
                 size = " x ".join(map(str, there))
                 yield f"arrays[{number}]", f"{name} {_shown(at)} is outside the {size} there are"
+        for (name, at, there), count in zip(places, (chip.chip_count, chip.tiles_per_chip), strict=False):
+            if at[0] * there[-1] + at[-1] >= count:
+                yield f"arrays[{number}]", f"{name} {_shown(at)} is an empty site: there are {count}"
         first = seen.setdefault((*array.chip, *array.tile, array.index), number)
         if first != number:
             place = f"{_at(array)}, index {array.index}"

@@ -11,6 +11,7 @@ from typing import Any
 from rramalloc.chart import Axis, Chart, Marks, Panel, VegaSpec, columns, fills, label, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
+from rramalloc.hardware.tables import mesh_of
 from rramalloc.records import brief
 from rramalloc.units import counted, rounded
 from rramalloc.view.view import FIGURE, Detail
@@ -41,7 +42,7 @@ class _Map:
     @classmethod
     def of(cls, placement: Placement) -> _Map:
         chip, arrays = placement.hardware.chip, placement.arrays
-        mesh = (0, 0) if chip is None else chip.tiles
+        mesh = (0, 0) if chip is None else mesh_of(chip.tiles)
         if not 0 < mesh[0] * mesh[1] <= _MOST_FRAMES:
             mesh = max(array.tile[0] for array in arrays) + 1, max(array.tile[1] for array in arrays) + 1
         chips = sorted({array.chip for array in arrays})
@@ -127,7 +128,9 @@ def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: VegaSpe
 
 
 def _frames(drawing: _Map) -> Marks:
-    tiles = product(range(drawing.mesh[0]), range(drawing.mesh[1]))
+    chip, columns_there = drawing.placement.hardware.chip, drawing.mesh[1]
+    most = drawing.mesh[0] * columns_there if chip is None else chip.tiles_per_chip
+    tiles = [divmod(tile, columns_there) for tile in range(min(most, drawing.mesh[0] * columns_there))]
     every = (drawing.middle(chip, tile) for tile, chip in product(tiles, drawing.corner))
     places = list(islice(every, _MOST_FRAMES))
     data = {"x": [column for _, column in places], "y": [row for row, _ in places]}

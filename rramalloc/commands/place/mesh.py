@@ -15,7 +15,7 @@ import numpy as np
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import Chip
+from rramalloc.hardware.tables import Chip, mesh_of
 from rramalloc.ndarrays import Ints
 
 _WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed
@@ -35,11 +35,17 @@ def chip_of(hardware: Hardware) -> Chip:
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """tiles: (rows, columns) of a chip; chips: likewise; chip_hop: tile hops a hop between chips costs."""
+    """Meshes of sites, of which the last ones are empty where there are fewer tiles or chips than sites.
+
+    tiles: (rows, columns) of a chip; chips: likewise; chip_hop: tile hops a hop between chips costs;
+    tiles_of_chip, chip_count: that there are.
+    """
 
     tiles: tuple[int, int]
     chips: tuple[int, int]
     chip_hop: float
+    tiles_of_chip: int
+    chip_count: int
 
     @classmethod
     def of(cls, chip: Chip) -> Mesh:
@@ -47,17 +53,13 @@ class Mesh:
         given."""
         known = chip.hop_ns_chip and chip.hop_ns_tile
         ratio = chip.hop_ns_chip / chip.hop_ns_tile if known else 1.0  # type: ignore[operator]
-        return cls(chip.tiles, chip.chips, ratio)
-
-    @property
-    def tiles_of_chip(self) -> int:
-        """Tiles of one chip."""
-        return self.tiles[0] * self.tiles[1]
+        meshes = mesh_of(chip.tiles), mesh_of(chip.chips)
+        return cls(*meshes, ratio, chip.tiles_per_chip, chip.chip_count)
 
     @property
     def count(self) -> int:
         """Tiles of all chips."""
-        return self.tiles_of_chip * self.chips[0] * self.chips[1]
+        return self.tiles_of_chip * self.chip_count
 
     def curves(self, needed: int) -> Iterator[Ints]:
         """Yield orders of at least `needed` tiles, shape (k, 4), in which neighbours follow each other.
@@ -70,18 +72,27 @@ class Mesh:
         if self.tiles_of_chip <= max(_WHOLE, 4 * inside):
             parts.add(self.tiles)
         chips = _square(-(-needed // self.tiles_of_chip), self.chips)
+        if math.prod(chips) > self.chip_count:  # a part with empty sites
+            chips = self.chips
         for high, wide in sorted(parts):
             for walk in (_snake(high, wide), _snake(wide, high)[:, ::-1], _filling(high, wide)):
-                yield self._chip_by_chip(walk, chips, needed)
+                there = walk[walk[:, 0] * self.tiles[1] + walk[:, 1] < self.tiles_of_chip]
+                if len(there) >= inside:
+                    yield self._chip_by_chip(there, chips, needed)
 
     def _chip_by_chip(self, walk: Ints, chips: tuple[int, int], needed: int) -> Ints:
-        visited = _snake(*chips)[: -(-needed // len(walk))]
+        every = _snake(*chips)
+        there = every[every[:, 0] * self.chips[1] + every[:, 1] < self.chip_count]
+        visited = there[: -(-needed // len(walk))]
         return np.hstack([visited.repeat(len(walk), axis=0), np.tile(walk, (len(visited), 1))])
 
     def all_sites(self) -> Ints:
         """Return every tile of every chip, shape (count, 4)."""
-        grids = np.indices((*self.chips, *self.tiles), dtype=np.int64)
-        return grids.reshape(4, -1).T.copy()
+        chips, tiles = (
+            np.stack(np.divmod(np.arange(count, dtype=np.int64), mesh[1]), axis=1)
+            for count, mesh in ((self.chip_count, self.chips), (self.tiles_of_chip, self.tiles))
+        )
+        return np.hstack([chips.repeat(len(tiles), axis=0), np.tile(tiles, (len(chips), 1))])
 
 
 class Hops(NamedTuple):

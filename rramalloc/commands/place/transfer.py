@@ -236,7 +236,7 @@ def missing_of_transfer(hardware: Hardware) -> list[str]:
     """
     chip = chip_of(hardware)
     needed = ["hop_ns_tile", "bandwidth_tile_gb_s"]
-    if chip.chips != (1, 1):
+    if chip.chip_count > 1:
         needed += ["hop_ns_chip", "bandwidth_chip_gb_s"]
     return [name for name in needed if getattr(chip, name) is None]
 

@@ -87,7 +87,7 @@ def _facts(placement: Placement) -> Iterator[Fact]:
     if placement.flows and traffic.cost:
         most = max(placement.flows, key=lambda flow: flow.byte_hops)
         yield Fact("largest flow", most.byte_hops / traffic.cost, "share", f"of the traffic, {most.words}")
-    if chip is not None and chip.chips != (1, 1):
+    if chip is not None and chip.chip_count > 1:
         yield Fact("chip hop", f"counts as {traffic.chip_hop:g} tile hops")
 
 

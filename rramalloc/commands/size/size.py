@@ -44,7 +44,7 @@ from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetE
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
-from rramalloc.hardware.tables import MAX_LINES, mesh_of
+from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, parse
 from rramalloc.search.cores import cores
@@ -553,7 +553,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     if hardware.chip is None:
         return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
     tiles = in_tiles // hardware.chip.arrays_per_tile
-    sized = hardware.with_values({"chip.tiles": list(mesh_of(tiles)), "chip.chips": [1, 1]})
+    sized = hardware.with_values({"chip.tiles": tiles, "chip.chips": [1, 1]})
     return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
 
 

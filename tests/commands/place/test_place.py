@@ -222,3 +222,24 @@ def ns(text: str) -> float:
     """Return the nanoseconds of a duration as a warning gives it."""
     number, unit = text.split()
     return float(number) * {"ns": 1.0, "us": 1e3, "ms": 1e6}[unit]
+
+
+def test_a_number_of_tiles_leaves_the_last_sites_of_the_mesh_empty() -> None:
+    """Five tiles are sites 0,0 to 1,1 of 2 x 3; three chips of 2 x 2 stand in a row."""
+    fields = {"crossbar": {"wordlines": 1, "bitlines": 2, "cell_bits": 8}, "name": "five", "source": "hand"}
+    fields |= {"precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"}}
+    network = with_demand(1, 1, 1, 1, 1)
+    for counted, where in (({"tiles": 5}, "tile"), ({"tiles": 1, "chips": 5}, "chip")):
+        hardware = {**fields, "chip": {"arrays_per_tile": 1, **counted}}
+        for work in (0, 5):
+            placed = rramalloc.place(network, {"copies": {}}, hardware=hardware, work=work)
+            used = {getattr(array, where) for array in placed.arrays}
+            assert used == {(0, 0), (0, 1), (0, 2), (1, 0), (1, 1)}
+        with pytest.raises((BudgetError, CapacityError)):
+            rramalloc.place(with_demand(6), {"copies": {}}, hardware=hardware)
+        (first, *others) = placed.arrays
+        moved = placed.model_copy(
+            update={"arrays": (first.model_copy(update={where: (1, 2)}), *others)},
+        )
+        with pytest.raises(rramalloc.MisplacedError, match=rf"{where} .* is an empty site: there are 5"):
+            check_placement(moved, network, {})

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from rramalloc.commands.export.bundle import Bundle, ExportedFile, Remark, remark, run_script
 from rramalloc.commands.export.subject import Subject, is_dilated
-from rramalloc.hardware.tables import mesh_of
+from rramalloc.hardware.tables import factors_of
 from rramalloc.network.geometry import Pads, Pair
 from rramalloc.network.node import (
     Conv,
@@ -157,8 +157,8 @@ def _storage(subject: Subject) -> _Storage:
         pes = _PES
         tiles = _TILES
     else:
-        pes = mesh_of(max(1, chip.arrays_per_tile // (polarity * cells)))
-        tiles = (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1])
+        pes = factors_of(max(1, chip.arrays_per_tile // (polarity * cells)))
+        tiles = chip.as_one_grid
     return _Storage(precision.input_bits, precision.output_bits, polarity, cells, pes, tiles)
 
 

@@ -208,7 +208,7 @@ def _cores(subject: Subject, groups: Sequence[ArrayGroups], columns: int) -> _Co
             side += 1
         cores = _Cores(arrays, (side, side))
     else:
-        cores = _Cores(arrays, (chip.tiles[0] * chip.chips[0], chip.tiles[1] * chip.chips[1]))
+        cores = _Cores(arrays, chip.as_one_grid)
     if cores.number > _MOST_CORES:
         raise subject.refused(
             f"has room for {_MOST_CORES} cores, {cores.number} are needed for {used} arrays",
@@ -261,8 +261,8 @@ def _remarks(subject: Subject, columns: int, cores: _Cores) -> list[Remark]:
     theirs = {stage.name: subject.dense_arrays(stage, columns) for stage in stages}
     remarks = subject.counted_otherwise(theirs, "weights lie as in im2col, one weight a column")
     total = sum(theirs[stage.name] * subject.copies.get(stage.name, 1) for stage in stages)
-    if chip is not None and chip.chips != (1, 1):
-        text = f"{chip.chips[0]} x {chip.chips[1]} chips are written as one mesh of cores"
+    if chip is not None and chip.chip_count > 1:
+        text = "{} x {} chips are written as one mesh of cores".format(*chip.grid[1])
         remarks.append(remark("changed", text))
     rows, columns = cores.layout
     whose = "the hardware has no [chip]: written as" if chip is None else "the cores are"
