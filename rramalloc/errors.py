@@ -26,6 +26,7 @@ _ARGUMENTS = {
     "input-shape": "input_shapes",
     "input-value": "input_values",
     "time-limit": "time_limit_s",
+    "allow-partial": "allow_partial=True",
 }
 """Arguments of calls whose options have other names."""
 

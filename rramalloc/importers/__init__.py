@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from rramalloc.choices import NODE_NAMES, InputShapes, InputValues, NetworkArguments, NodeNames
+from rramalloc.choices import (
+    NODE_NAMES,
+    HostLike,
+    InputShapes,
+    InputValues,
+    NetworkArguments,
+    NodeNames,
+)
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json, text_of
 from rramalloc.importers.foreign import READ, refuse
@@ -32,21 +39,25 @@ def as_network(
     input_values: InputValues | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
+    host: HostLike = (),
 ) -> Network:
     """Return the network itself, or the one that `load` reads. Raises as `load`."""
     if isinstance(network, Network):
         return network
-    return load(network, input_shapes, input_values=input_values, allow_partial=allow_partial, names=names)
+    return load(
+        network, input_shapes, input_values=input_values, allow_partial=allow_partial, names=names, host=host
+    )
 
 
 def network_of(network: NetworkLike, given: NetworkArguments, names: NodeNames = "module") -> Network:
-    """Return the network that the arguments of a call describe. Raises as `load`."""
+    """Return the network that the arguments of a call describe, `host` among them. Raises as `load`."""
     source = as_network(
         network,
         given.get("input_shapes"),
         input_values=given.get("input_values"),
         allow_partial=given.get("allow_partial", False),
         names=names,
+        host=cast("HostLike", dict(given).get("host") or ()),
     )
     return source.in_turns(given.get("feeds_back"), given.get("sequences"))
 
@@ -58,6 +69,7 @@ def load(
     input_values: InputValues | None = None,
     allow_partial: bool = False,
     names: NodeNames = "module",
+    host: HostLike = (),
 ) -> Network:
     """Read a network file, or a shipped network by its name.
 
@@ -78,6 +90,8 @@ def load(
     names
         How nodes of an ONNX file are named: after the PyTorch modules that the file was exported from, as far
         as it tells them ("layer1.0.conv1"), or as in the file ("node_Conv_713").
+    host
+        Layers of an ONNX file that are left to the host, by name or pattern, where they cannot be expressed.
 
     Returns
     -------
@@ -96,7 +110,7 @@ def load(
     check_known("names", names, NODE_NAMES)
     if not isinstance(network, str | os.PathLike):
         shapes, values = input_shapes or {}, input_values or {}
-        return _in_memory(network, shapes, values, allow_partial=allow_partial, names=names)
+        return _in_memory(network, shapes, values, allow_partial=allow_partial, names=names, host=host)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
     path = Path(network)
@@ -109,7 +123,8 @@ def load(
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
     try:
-        return _read(path, input_shapes or {}, input_values or {}, allow_partial=allow_partial, names=names)
+        shapes, values = input_shapes or {}, input_values or {}
+        return _read(path, shapes, values, allow_partial=allow_partial, names=names, host=host)
     except FileError as error:
         if os.path.exists(path):
             raise
@@ -117,7 +132,13 @@ def load(
 
 
 def _in_memory(
-    content: object, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
+    content: object,
+    shapes: InputShapes,
+    values: InputValues,
+    *,
+    allow_partial: bool,
+    names: NodeNames,
+    host: HostLike,
 ) -> Network:
     """Return the network of a document, an ONNX model, or the bytes of either. Raises as `load`."""
     where = "network in memory"
@@ -129,11 +150,19 @@ def _in_memory(
         return _of_json(document, where)
     from rramalloc.importers.onnx import from_memory
 
-    return from_memory(content, where, shapes, input_values=values, allow_partial=allow_partial, names=names)
+    return from_memory(
+        content, where, shapes, input_values=values, allow_partial=allow_partial, host=host, names=names
+    )
 
 
 def _read(
-    path: Path, shapes: InputShapes, values: InputValues, *, allow_partial: bool, names: NodeNames
+    path: Path,
+    shapes: InputShapes,
+    values: InputValues,
+    *,
+    allow_partial: bool,
+    names: NodeNames,
+    host: HostLike,
 ) -> Network:
     refuse(path)
     match path.suffix.lower():
@@ -142,7 +171,9 @@ def _read(
         case ".onnx":
             from rramalloc.importers.onnx import read
 
-            return read(path, shapes, input_values=values, allow_partial=allow_partial, names=names)
+            return read(
+                path, shapes, input_values=values, allow_partial=allow_partial, host=host, names=names
+            )
         case ".csv":
             from rramalloc.importers import layer_table
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from rramalloc.network.node import (
 )
 from rramalloc.units import counted
 
+_LONGEST_MORE = 900  # letters, of what was left out
 _MOST_SHOWN = 5  # operators in a message
 _COMPOSITE = ("MultiheadAttention", "torch.nn.modules.transformer.", "torch.nn.modules.container.")
 
@@ -178,16 +179,17 @@ class GraphBuilder:
         name: str,
         source: str,
         *,
-        allow_partial: bool,
+        is_lifted: Callable[[str], bool],
         warnings: Iterable[str],
         outputs: Collection[str],
     ) -> Network:
         """Return the network of the nodes that `outputs` need.
 
-        Raises UnsupportedError for operators with weights that are not modelled, unless `allow_partial`, and
-        if no stage is left; SpecError, NetworkError.
+        is_lifted: True for the name of a layer that may be left out. Raises UnsupportedError for other
+        operators with weights that are not modelled, and if no stage is left; SpecError, NetworkError.
         """
-        nodes, joined = _joined_barriers(needed(self.nodes, outputs), frozenset(outputs))
+        named = {names[0] for names, note in self._notes if isinstance(note, Unmodelled)}
+        nodes, joined = _joined_barriers(needed(self.nodes, outputs), named.union(outputs))
         kept, notes = {node.name for node in nodes}, list[Approximation | Unmodelled]()
         held = {weights for (weights, _), owner in self._owners.items() if owner in kept}
         on_arrays = [names for stored, names in self._chosen.items() if stored in held]
@@ -198,11 +200,14 @@ class GraphBuilder:
             notes += [] if first is None else [note.model_copy(update={"name": first})]
         unmodelled = [note for note in notes if isinstance(note, Unmodelled)]
         approximations = [note for note in notes if isinstance(note, Approximation)]
-        if unmodelled and not allow_partial:
-            raise UnsupportedError(self.where, "; ".join([_refusal(unmodelled), *self._advice]))
+        refused = [note for note in unmodelled if not is_lifted(note.name)]
+        if refused:
+            raise UnsupportedError(self.where, "; ".join([_refusal(refused), *self._advice]))
         if not any(isinstance(node, Stage) for node in nodes):
             reason = "holds neither a convolution nor a linear layer with constant weights"
-            raise UnsupportedError(self.where, reason)
+            left = {f"{item.operator} {item.name[:60]!r} {item.treatment}": None for item in approximations}
+            more = "".join(f"; {text}" for text in left if "is left out" in text)
+            raise UnsupportedError(self.where, reason + more[:_LONGEST_MORE])
         return Network.build(
             name,
             nodes,
@@ -218,8 +223,7 @@ class GraphBuilder:
 def _joined_barriers(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[list[Node], dict[str, str]]:
     """Return the nodes without barriers that add no wait, and the kept barrier for each one that is left out.
 
-    A barrier adds no wait behind another one if only pixelwise nodes lie between. outputs: nodes whose shapes
-    must stay.
+    A barrier adds no wait behind another one if only pixelwise nodes lie between. outputs: nodes that stay.
     """
     readers = Counter(name for node in nodes for name in set(node.inputs))
     by_name: dict[str, Node] = {}
@@ -257,8 +261,9 @@ def _refusal(unmodelled: Sequence[Unmodelled]) -> str:
     shown = ", ".join(f"{item.operator} {item.name[:60]!r} ({item.weights:,} weights)" for item in first)
     shown += f" and {more} more" if more > 0 else ""
     return (
-        f"holds operators whose weights cannot be modelled{in_all}: {shown}; give --allow-partial "
-        f"to take them as barriers without arrays, which every result then says, or once to a conversion"
+        f"holds operators whose weights cannot be modelled{in_all}: {shown}; to take them as "
+        f"barriers without arrays, which every result then says, give --allow-partial, or "
+        f"--host with their names"
     )
 
 

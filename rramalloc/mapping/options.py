@@ -81,10 +81,13 @@ class MappingOptions(Record):
         )
 
     def hosted(self, network: Network) -> Collection[str]:
-        """Return the layers of a network that `host` names. Raises SpecError for a name that none has."""
+        """Return the layers of a network that `host` names, also of those that no stage stands for.
+
+        Raises SpecError for a name that none has.
+        """
         if not self.host:
             return ()
-        layers = {stage.name: stage for stage in network.stages}
+        layers = {layer.name for layer in (*network.stages, *network.unmodelled)}
         if sum(pattern not in layers for pattern in self.host) > MOST_PATTERNS:
             raise SpecError("host", f"has more than {MOST_PATTERNS} patterns: name the layers themselves")
         matched = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)
@@ -109,12 +112,12 @@ class MappingOptions(Record):
 
     def naming(self, network: Network) -> MappingOptions:
         """Return the options with the patterns of `host` replaced by the layers that they match."""
-        hosted = self.hosted(network)
-        return self.changed(host=[stage.name for stage in network.stages if stage.name in hosted])
+        hosted, layers = self.hosted(network), (*network.stages, *network.unmodelled)
+        return self.changed(host=[layer.name for layer in layers if layer.name in hosted])
 
     def of_part(self, network: Network) -> MappingOptions:
         """Return the options of a part of their network: `host` without patterns and layers that it lacks."""
-        there = {stage.name for stage in network.stages}
+        there = {layer.name for layer in (*network.stages, *network.unmodelled)}
         return self.changed(host=[name for name in self.host if name in there])
 
     def timed_stages(self, network: Network) -> tuple[Stage, ...]:

@@ -545,14 +545,14 @@ def test_rows_of_a_table_of_few_bits(kind: str, width: int) -> None:
     assert network.warnings == ()
 
 
-def test_weights_do_not_vanish_with_a_barrier_that_is_joined_to_the_one_before() -> None:
-    """Softmax over the grid waits already for what the unknown operator waits for."""
+def test_an_operator_with_weights_keeps_its_name_behind_another_barrier() -> None:
+    """Softmax over the grid waits already for what the unknown operator waits for; --host names it."""
     nodes = [STEM, node("Softmax", "c", "s", axis=2), node("Own", "s m", "o", domain="acme")]
     nodes.append(node("Relu", "o"))
     proto = model(nodes, [W, weight("m", 3, 4)], value_info={"o": (1, 16, 12, 10)})
     network = load(proto)
-    assert ops(network) == "input conv barrier relu"
-    assert [item.weights for item in network.unmodelled] == [12]
+    assert ops(network) == "input conv barrier barrier relu"
+    assert [(item.name, item.weights) for item in network.unmodelled] == [("own", 12)]
     with pytest.raises(UnsupportedError, match=r"cannot be modelled: acme\.Own"):
         from_model(proto, "net.onnx", {})
 
@@ -1135,11 +1135,13 @@ def test_sequences_that_are_made(case: str) -> None:
 
 
 def test_sequences_do_not_vanish() -> None:
-    """A sequence that is an output needs its layers; operators that take one are refused, never left out."""
+    """A sequence that is an output needs its layers; operators that take one are refused, or wait for it."""
     nodes = [STEM, node("SequenceConstruct", "c", "y")]
     assert ops(load(model(nodes, [W]))) == "input conv"
+    taken = model([*nodes, node("Optional", "y", "z"), node("Relu", "x", "o")], [W], outputs=("z", "o"))
     with pytest.raises(UnsupportedError, match="takes a sequence"):
-        load(model([*nodes, node("Optional", "y", "z"), node("Relu", "c", "o")], [W], outputs=("z", "o")))
+        from_model(taken, "net.onnx", {})
+    assert ops(load(taken)) == "input conv barrier relu"
 
 
 @pytest.mark.parametrize(("dims", "shape"), [((1, 4, 6, 8), "20 x 6 x 1"), ((1, 1, 4, 6, 8), "20 x 6 x 1")])

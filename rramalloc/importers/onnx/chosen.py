@@ -127,30 +127,30 @@ def is_mixture(step: OnnxOperator) -> bool:
 
 
 def filtered(graph: Graph, names: Iterable[str]) -> str:
-    """Return the reason why tensors whose length data decides cannot be expressed.
+    """Return which stored weights work on tensors whose length data decides, and what helps.
 
-    It names the stored weights that work on them. names: the tensors.
+    names: the tensors.
     """
-    reached, found = set(names), dict[str, int]()
-    sizes = {
-        tensor.name: math.prod(tensor.dims) for tensor in graph.proto.initializer if len(tensor.dims) > 1
-    }
+    reached, found = set(names), dict[str, Dims]()
+    matrices = {tensor.name: tuple(tensor.dims) for tensor in graph.proto.initializer if len(tensor.dims) > 1}
     made_of = {name: node.input for node in graph.nodes for name in node.output if name not in graph.computed}
     for node in graph.nodes:
         if reached.isdisjoint(node.input):
             continue
-        reached.update(node.output)
-        places, _ = factors_of(node)
+        reached.update(filter(None, node.output))
+        places = (0,) if node.op_type.startswith("Gather") else factors_of(node)[0]
         pending = [node.input[at] for at in places if at < len(node.input) and node.input[at] not in reached]
         while pending:
             name = pending.pop()
             pending += made_of.get(name, ())
-            if name in sizes:
-                found[name] = sizes[name]
-    if not found:
-        return "export the model in a form whose shapes do not depend on values"
+            if name in matrices:
+                found[name] = matrices[name]
+    total = sum(math.prod(dims) for dims in found.values())
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{sum(found.values()):,} weights work on these ({next(iter(found))[:60]}{more}); {EXPERTS}"
+    # Experts lie in one stack, or are alike; what works on regions has layers of its own.
+    is_mixture = len(found) > len(set(found.values())) or any(len(dims) == 3 for dims in found.values())
+    advice = EXPERTS if is_mixture else "export the model in a form whose shapes do not depend on values"
+    return f"{total:,} weights work on these ({next(iter(found))[:60]}{more}); {advice}"
 
 
 def _union(parts: Iterable[Stored]) -> Stored:

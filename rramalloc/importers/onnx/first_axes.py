@@ -92,12 +92,12 @@ class FirstAxes:
     def carry(self, step: OnnxOperator, results: Sequence[Value]) -> None:
         """Follow the axes to an operator's results."""
         inputs = [self._derived.get(name, frozenset()) for name in read_by(step.proto)]
-        for name in step.proto.output:
+        for name in filter(None, step.proto.output):
             self._derived[name] = self._derived.get(name, frozenset()).union(*inputs)
         for source, (_, index, *_) in self._tracked(step):
             place, length = self._at[step.proto.input[index]][source], self.lengths[source]
             for name, value in zip(step.proto.output, results, strict=True):
-                if not isinstance(value, Tensor) or step.op in _ENDS:
+                if not name or not isinstance(value, Tensor) or step.op in _ENDS:
                     continue
                 there = _carried(step, index, place, length, value.dims)
                 if there is not None and _holds(value.dims, there, length):

@@ -376,7 +376,7 @@ def _computed(nodes: Sequence[Any], data: set[str]) -> set[str]:
     computed = set(data)
     for node in nodes:
         if not computed.isdisjoint(values_read(node)):
-            computed.update(node.output)
+            computed.update(filter(None, node.output))  # "" is an output that nobody reads
     return computed
 
 
@@ -397,7 +397,7 @@ def _names(
     made_of = {
         name: node.input[0]
         for node in nodes
-        if node.input and node.output[0] not in computed
+        if node.input and not any(name in computed for name in node.output)
         for name in node.output
     }
     stems, claims = [], list[int]()

@@ -9,6 +9,7 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from rramalloc.choices import NodeNames
+from rramalloc.choices import HostLike, NodeNames
 from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.files import as_utf8
 from rramalloc.importers.axes import AxisRoles, Dims, shape_of
@@ -50,6 +51,7 @@ from rramalloc.importers.onnx.inputs import (
     Inputs,
     InputValue,
     checked_values,
+    factors_of,
     layouts_of,
     resolved_inputs,
 )
@@ -59,6 +61,7 @@ from rramalloc.importers.onnx.step import Handler, OnnxGraphBuilder, OnnxOperato
 from rramalloc.importers.onnx.tensors import (
     BITS,
     Constant,
+    Lost,
     Parts,
     Tensor,
     Value,
@@ -95,8 +98,10 @@ _KEEPS_BITS = _REORDERINGS.union(
 """Operators whose results are values of their first input, or 0."""
 _PACKED = re.compile(r"NBits|Bnb4|QMoE|BlockQuantized")
 """Operators whose weights lie in bytes, several in each where they have few bits."""
-_FILTERS = ("Compress", "NonZero", "Unique")
+_FILTERS = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results are as long as data says."""
+_LONGEST_REASON = 300  # letters, of why an operator is left out
+_DECIDED = "how many values it yields is decided by data"
 _SCALES = ("Div", "Mul", "Sub")
 """Operators that a dequantisation of stored values is written out with."""
 
@@ -107,6 +112,7 @@ def read(
     *,
     input_values: Mapping[str, InputValue] | None = None,
     allow_partial: bool = False,
+    host: HostLike = (),
     names: NodeNames = "module",
 ) -> Network:
     """Read the network in an ONNX file; arguments and errors as of `rramalloc.load`."""
@@ -116,6 +122,7 @@ def read(
         input_shapes,
         input_values=input_values,
         allow_partial=allow_partial,
+        host=host,
         names=names,
     )
 
@@ -127,6 +134,7 @@ def from_memory(
     *,
     input_values: Mapping[str, InputValue],
     allow_partial: bool,
+    host: HostLike,
     names: NodeNames,
 ) -> Network:
     """Return the network of an onnx.ModelProto, or of its bytes; arguments and errors as of `from_model`."""
@@ -141,6 +149,7 @@ def from_memory(
         input_shapes,
         input_values=input_values,
         allow_partial=allow_partial,
+        host=host,
         names=names,
         name=model.graph.name or "network",
     )
@@ -153,13 +162,15 @@ def from_model(
     *,
     input_values: Mapping[str, InputValue] | None = None,
     allow_partial: bool = False,
+    host: HostLike = (),
     names: NodeNames = "module",
     name: str = "",
     source: str = "",
 ) -> Network:
     """Return the network of an onnx.ModelProto; `where`: its file, as messages name it.
 
-    name, source: of the network, by default after the file; a program with a source takes no input values.
+    host: layers that are left to the host where they cannot be expressed, by name or pattern; name, source:
+    of the network, by default after the file; a program with a source takes no input values.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
@@ -169,7 +180,15 @@ def from_model(
         check_decided(graph, graph.computed)
         inputs = resolved_inputs(graph, input_shapes, given)
         inputs = settled(inputs, _first_axes(graph, inputs), where)
-        builder, outputs = _fewest_barriers(inputs.data, lambda layouts: _import(graph, inputs, layouts))
+
+        patterns = [host] if isinstance(host, str) else host
+
+        def is_lifted(layer: str) -> bool:
+            return allow_partial or any(fnmatchcase(layer, pattern) for pattern in patterns)
+
+        builder, outputs = _fewest_barriers(
+            inputs.data, lambda layouts: _import(graph, inputs, layouts, is_lifted)
+        )
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
         file = as_utf8(Path(where).name)
@@ -178,7 +197,7 @@ def from_model(
             name or Path(file).stem or file,
             source
             or f"ONNX file {file}, opset {graph.opset}, producer {producer[:100] or 'unknown'}{chosen}",
-            allow_partial=allow_partial,
+            is_lifted=is_lifted,
             warnings=inputs.notes,
             outputs=outputs,
         )
@@ -195,7 +214,8 @@ def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
     axes = FirstAxes({name: dims[0] for name, dims in inputs.data.items() if dims and dims[0] > 1}, stored)
     if axes.lengths:
         with contextlib.suppress(SpecError):
-            _import(graph, inputs, {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}, axes)
+            layouts = {name: layouts_of(dims)[0] for name, dims in inputs.data.items()}
+            _import(graph, inputs, layouts, axes=axes)
     return axes
 
 
@@ -220,13 +240,18 @@ def _barriers(built: Built) -> int:
 
 
 def _import(
-    graph: Graph, inputs: Inputs, layouts: Mapping[str, AxisRoles], axes: FirstAxes | None = None
+    graph: Graph,
+    inputs: Inputs,
+    layouts: Mapping[str, AxisRoles],
+    is_lifted: Callable[[str], bool] = lambda layer: False,
+    axes: FirstAxes | None = None,
 ) -> Built:
     external = {
         proto.name for proto in graph.proto.initializer if proto.data_location == onnx.TensorProto.EXTERNAL
     }
     builder = OnnxGraphBuilder(graph.where, inputs.batch, graph.uses, graph.names, external)
     builder.batch_places = inputs.batch_places
+    builder.is_lifted = is_lifted
     builder.rounds_left = [most_unfolded(sum(1 for _ in all_nodes(graph.proto.node)))]
     values: dict[str, Value] = _stored(
         [proto for proto in graph.proto.initializer if proto.name in graph.uses], graph.where
@@ -249,7 +274,7 @@ def _import(
     Visitor(graph, builder, _declared(graph.proto, inputs.batch, first), axes).visit_all(values)
     last = [values[name] for name in graph.outputs]
     last += [part for value in last if isinstance(value, Parts) for part in value.parts]
-    outputs = [value.node for value in last if isinstance(value, Tensor)]
+    outputs = [value.node for value in last if isinstance(value, Tensor | Lost)]
     shapes = [value.dims for value in last if isinstance(value, Tensor)]
     builder.feedback = feedback_of(graph, inputs.data, shapes)
     if not outputs:
@@ -323,16 +348,27 @@ class Visitor:
             self.axes.judge(step)
         try:
             made = self._made(step, values)
-        except SpecError:
-            if self.axes is None:
+        except SpecError as error:
+            is_lifted = isinstance(error, UnsupportedError) and self.builder.is_lifted(step.name)
+            if self.axes is None and not is_lifted:
                 raise
-            made = _by_shapes(step, self.declared)
+            made = (
+                _by_shapes(step, self.declared)
+                if self.axes is not None
+                else _left_out(step, self.declared, error.reason)
+            )
         if self.axes is not None:
             self.axes.carry(step, made)
-        values.update(zip(proto.output, made, strict=True))
+        values.update((name, value) for name, value in zip(proto.output, made, strict=True) if name)
 
     def _made(self, step: OnnxOperator, values: MutableMapping[str, Value]) -> list[Value]:
-        """Return the outputs of an operator, also of one that repeats a body."""
+        """Return the outputs of an operator, also of one that repeats a body or works on what is lost."""
+        pairs = zip(step.proto.input, step.values, strict=True)
+        lost = [name for name, value in pairs if isinstance(value, Lost)]
+        if lost:
+            if _left_work(step, None)[0] and not self.builder.is_lifted(step.name):
+                raise step.unsupported(f"{_DECIDED}: {filtered(self.graph, lost)}")
+            return _left_out(step, self.declared, _DECIDED)
         if step.is_standard and step.op in ("Loop", "Scan"):
             read = [values[source] for source in read_by(step.proto) if source in values]
             return repeated(step, self.graph, partial(self._round, step, values), read)
@@ -341,14 +377,13 @@ class Visitor:
         return made
 
     def _outputs(self, step: OnnxOperator) -> list[Value]:
-        """Return the outputs of an operator. Raises UnsupportedError if data decides the length of one."""
+        """Return the outputs of an operator, lost where data decides their length."""
         try:
             return _outputs(step, self.declared)
         except UnsupportedError:
             if step.op not in _FILTERS:
                 raise
-            reason = filtered(self.graph, step.proto.output)
-            raise step.unsupported(f"how many values it yields is decided by data: {reason}") from None
+            return _left_out(step, self.declared, _DECIDED)
 
     def _follow(self, step: OnnxOperator) -> None:
         """Keep how far computed places lie behind each other: the length of slices of a stored table."""
@@ -388,6 +423,7 @@ class Visitor:
         builder = OnnxGraphBuilder(self.builder.where, self.builder.batch, {}, (), self.builder.external)
         builder.shapes = ChainMap({}, self.builder.shapes)
         builder.room = self.builder.room
+        builder.is_lifted = self.builder.is_lifted
         builder.rounds_left = self.builder.rounds_left
         inputs: dict[str, Value] = {}
         for info, value in zip(body.input, given, strict=True):
@@ -560,16 +596,21 @@ def _by_shapes(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
     """Return every output of an operator with its shape alone, as far as that is known."""
     data = [value for value in step.values if isinstance(value, Tensor)]
     made = list[Value]()
-    sizes: Sequence[Dims | None] = [None] * len(step.proto.output)
-    with contextlib.suppress(SpecError):
-        sizes = outputs_of(step)
-    for name, dims in zip(step.proto.output, sizes, strict=True):
-        shape = declared.get(name) if dims is None else dims
+    for shape in _sizes(step, declared):
         if not data or shape is None or 0 in shape:
             made.append(Constant(dims=shape))
         else:
             made.append(step.barrier(data, shape, default_nchw_layout(shape), "shape"))
     return made
+
+
+def _sizes(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Dims | None]:
+    """Return the shapes of an operator's outputs, as they are inferred or the file states them."""
+    sizes: Sequence[Dims | None] = [None] * len(step.proto.output)
+    with contextlib.suppress(SpecError):
+        sizes = outputs_of(step)
+    pairs = zip(step.proto.output, sizes, strict=True)
+    return [declared.get(name) if dims is None else dims for name, dims in pairs]
 
 
 def _precompute(step: OnnxOperator, out: Dims | None) -> None:
@@ -606,6 +647,50 @@ def _unknown(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
             advice = EXPERTS if is_mixture(step) else ""
             step.builder.leave_out(made, step.label, weights, advice=advice)
     return results
+
+
+def _left_out(step: OnnxOperator, declared: Mapping[str, Dims], because: str) -> list[Value]:
+    """Return barriers in the place of an operator that is left out: lost where no shape is known.
+
+    Its weights count as not modelled.
+    """
+    every = [x for value in step.values for x in (value.parts if isinstance(value, Parts) else [value])]
+    data = [value for value in every if isinstance(value, Tensor | Lost)]
+    if not data:
+        return _by_shapes(step, declared)
+    sizes, made = _sizes(step, declared), list[Value]()
+    for index, dims in enumerate(sizes):
+        shape = dims if dims and 0 not in dims else (1, 1)
+        layout = default_nchw_layout(shape)
+        fields = {"shape": tuple(shape_of(shape, layout))}
+        node = step.emit("barrier", [x.node for x in data], f"{index}" if index else "", **fields)
+        known = tensor(node, shape, layout)
+        made.append(known if dims and 0 not in dims else Lost(dims=None, node=node))
+    nodes = [value.node for value in made if isinstance(value, Tensor | Lost)]
+    step.builder.approximate(nodes, step.label, f"is left out, a barrier: {because[:_LONGEST_REASON]}")
+    weights, macs = _left_work(step, sizes[0])
+    if weights:
+        step.builder.leave_out(nodes, step.label, weights, macs)
+    return made
+
+
+def _left_work(step: OnnxOperator, out: Dims | None) -> tuple[int, int | None]:
+    """Return the weights of a layer that is left out, and its products, None where they are not known."""
+    places, kernels = factors_of(step.proto)
+    stored = [step.value(at) for at in kernels or places]
+    table = step.value(0) if step.op.startswith("Gather") else None
+    stored += [table] if table is not None and len(table.dims or ()) > 2 else []  # of matrices, as of experts
+    held = [value.dims or () for value in stored if isinstance(value, Constant) and value.origin]
+    if _handler(step) is None or not held:
+        return _weights(step), None
+    weights = sum(math.prod(dims) for dims in held)
+    first = step.need(0).dims
+    streamed = first if step.op == "ConvTranspose" else out
+    if streamed is None or len(held) > 1:
+        return weights, None
+    if kernels:  # weights of one output channel (or input channel, where it is transposed) for each value
+        return weights, math.prod(streamed) * math.prod(held[0][1:])
+    return weights, math.prod(streamed) * first[-1] if first and step.op == "MatMul" else None
 
 
 def _weights(step: OnnxOperator) -> int:

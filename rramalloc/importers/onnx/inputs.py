@@ -311,7 +311,8 @@ def _weights(
                 data |= source
         kept = [source for at, source in enumerate(sources) if at not in held]
         union = None if None in kept else frozenset().union(*[source for source in kept if source])
-        made.update(dict.fromkeys(node.output, union if moves or not union or union <= weights else None))
+        result = union if moves or not union or union <= weights else None
+        made.update(dict.fromkeys(filter(None, node.output), result))
     return [name for name in declared if name in weights - data]
 
 
@@ -366,7 +367,7 @@ def _stores_weights(nodes: Iterable[Any], known: MutableMapping[str, bool]) -> b
             ]
             sources = [any(_is_matrix(value.dims) for value in values)]
         if None not in sources:
-            known.update(dict.fromkeys(node.output, any(sources)))
+            known.update(dict.fromkeys(filter(None, node.output), any(sources)))
             continue
         read = dict(enumerate(known.get(name) for name in node.input))
         kernels = kernels_of(node)

@@ -56,7 +56,8 @@ class OnnxGraphBuilder(GraphBuilder):
     room: elements of constants that may still be evaluated; moves: how often axes changed between grid and
     channels; external: names of tensors whose values are in another file; offsets: of computed whole numbers,
     the tensor that they are a constant away from, and that constant;
-    feedback: how inputs follow from outputs.
+    feedback: how inputs follow from outputs; is_lifted: True for the name of an operator that the user leaves
+    out, whatever speaks against it.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class OnnxGraphBuilder(GraphBuilder):
         self.offsets: dict[str, tuple[str, int]] = {}
         self.room, self.moves = MAX_FOLDED_TOTAL, 0
         self.feedback: Feedback = "none"
+        self.is_lifted: Callable[[str], bool] = lambda name: False
 
     def keeps_constant(self, array: Array) -> bool:
         """Return True to keep the values of this constant."""

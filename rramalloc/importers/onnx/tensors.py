@@ -68,6 +68,13 @@ class Parts(Constant):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lost(Constant):
+    """A tensor as long as data says: what works on it is left out, by name. node: stands in its place."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RowPlace:
     """Position of a table's row in a tensor: `size` elements along an axis, `inner` places apart."""
 
