@@ -72,7 +72,7 @@ def test_help_lists_commands_by_what_they_are_for(run: Run) -> None:
         "Compare and publish": ["compare", "sweep", "report"],
         "Hand over to a tool": ["export", "tune"],
         "Companions": ["evaluate", "fold", "latency", "chiplet"],
-        "Networks and files": ["convert", "networks", "presets", "schema"],
+        "Networks and files": ["convert", "networks", "presets", "schema", "examples", "docs"],
         "Installation": ["warm-up"],
     }
 

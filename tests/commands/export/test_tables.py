@@ -141,7 +141,7 @@ def test_copies_that_compute_blocks_are_refused_with_a_remedy(tmp_path: Path) ->
     rramalloc.export("alexnet", path, "csv")
     document["layers"][0]["block"] = [2, 2]
     path.write_text(json.dumps(document))
-    with pytest.raises(UnsupportedError, match=r"block.conv1: .*mapping im2col"):
+    with pytest.raises(UnsupportedError, match=r"block.conv1: .*use im2col"):
         rramalloc.export("alexnet", path, "csv")
 
 
