@@ -1,4 +1,4 @@
-"""First axes of inputs: kept apart everywhere (a batch), mixed as rows, mixed as images (MODEL.md 14)."""
+"""First axes of inputs: a batch, rows of one input, or its images (docs/sources/model.md 14)."""
 
 from __future__ import annotations
 

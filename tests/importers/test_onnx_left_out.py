@@ -1,4 +1,4 @@
-"""What is left out, on demand or because data says how much of it there is: always by name (MODEL.md 14)."""
+"""What is left out, on demand or since data says how much there is, by name (docs/sources/model.md 14)."""
 
 from __future__ import annotations
 
