@@ -251,7 +251,7 @@ def simulate(
     check_known("handoff", handoff, HANDOFFS)
     check_range("rate", rate, 1e-300, 1e300)
     check_command("simulate", "simulate", case)
-    return simulate_network(case.network, what, handoff=handoff, rate_per_s=rate)
+    return simulate_network(case, what, handoff=handoff, rate_per_s=rate)
 
 
 def convert(

@@ -14,7 +14,7 @@ from rramalloc.files import write_json
 from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.options import MappingOptions
-from rramalloc.network.coverage import Coverage, name_some
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
@@ -48,14 +48,15 @@ class NetworkId(Record):
 class NetworkResult(ResultRecord):
     """Result about a network on a hardware.
 
-    coverage: how much of the network it is about (None in files of older versions); warnings: what was
-    assumed or ignored.
+    coverage: how much of the network it is about (None in files of older versions); not_counted: what its
+    times and energies leave out; warnings: what was assumed or ignored. `Case.about` gives all but these.
     """
 
     format: str
     network: NetworkId
     hardware: Hardware
     coverage: Coverage | None = None
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -272,8 +273,7 @@ class TimedResult(NetworkResult, EnergyArea):
     """Exact times of one allocation, with what they are about and what they leave out.
 
     makespan, interval: steps, or ticks of tick_ns where stages have their own clocks; step_ns, latency_ns,
-    throughput_per_s: None without [timing]; not_counted: what latency and throughput leave out although it
-    takes time; energy and area as in EnergyArea.
+    throughput_per_s: None without [timing]; energy and area as in EnergyArea.
     """
 
     rows_in = "layers"
@@ -284,7 +284,6 @@ class TimedResult(NetworkResult, EnergyArea):
     latency_ns: float | None
     throughput_per_s: float | None
     tick_ns: float | None = Field(None, exclude_if=absent)
-    not_counted: tuple[str, ...] = ()
     if TYPE_CHECKING:
         layers: tuple[Layer, ...]  # stands last in files
 
@@ -297,29 +296,6 @@ class TimedResult(NetworkResult, EnergyArea):
     def unit_ns(self) -> float | None:
         """Length of a step or tick; None where the hardware does not give it."""
         return self.step_ns or self.tick_ns
-
-
-def left_uncounted(
-    hardware: Hardware, network: Network, coverage: Coverage, *, with_links: bool
-) -> tuple[str, ...]:
-    """Return in words the times that latency and throughput leave out: of hardware, and of tensor products.
-
-    with_links: whether the transfer between placed tiles is counted. Source: docs/sources/interface.md.
-    """
-    words = []
-    chip = hardware.chip
-    dynamic = coverage.dynamic
-    if chip is not None and not with_links and chip.times_links:
-        words.append("links between tiles: --placed, or place, counts them")
-    if dynamic is not None and not set(dynamic.nodes) <= set(coverage.timed_digital):
-        words.append(f"products of computed tensors, {dynamic.macs:,} MACs: no rate is given for them")
-    if hardware.digital is not None and coverage.free_digital:
-        words.append(f"digital nodes without a rate: {name_some(coverage.free_digital)}")
-    if hardware.write is not None:
-        words.append("writing of weights: --reload counts it")
-    if network.has_caches and network.sequences is None:
-        words.append("caches: if the next input needs this one's output, --feeds-back")
-    return tuple(words)
 
 
 class Progress(Record):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments
 from rramalloc.allocation.goes_with import check_option
@@ -34,6 +35,7 @@ from rramalloc.mapping.demand import (
 )
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.network import Network
 from rramalloc.records import brief, check_effort
 from rramalloc.rounding import SAME_PRODUCT
@@ -110,6 +112,47 @@ class Case:
             "at_most": dict(self.at_most) or None,
             "feeds_back": None if sequences is None else True,
             "sequences": sequences,
+        }
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """The part of its network that results are about."""
+        rated = (node.name for node in self.network.nodes if node.op in self.hardware.rated)
+        return Coverage.of(self.network, (*self.stages.names, *rated))
+
+    def not_counted(self, *, links: bool = False, writing: bool = False) -> tuple[str, ...]:
+        """Return in words what times and energies of its results leave out, which it could have said.
+
+        links, writing: whether transfers between placed tiles, and writing of weights, are counted.
+        Source: docs/sources/interface.md.
+        """
+        words, hardware, coverage = list[str](), self.hardware, self.coverage
+        dynamic, rated = coverage.dynamic, hardware.digital is not None
+        if hardware.chip is not None and not links and hardware.chip.times_links:
+            words.append("links between tiles: optimize --placed counts them")
+        if dynamic is not None and not set(dynamic.nodes) <= set(coverage.timed_digital):
+            words.append(f"products of computed tensors, {dynamic.macs:,} MACs: no rate is given for them")
+        if rated and coverage.free_digital:
+            words.append(f"digital nodes without a rate: {name_some(coverage.free_digital)}")
+        if hardware.energy is not None and hardware.energy.read_pj is not None:
+            if dynamic is not None:
+                words.append(f"energy of products of computed tensors, {dynamic.macs:,} MACs")
+            digital = (*coverage.timed_digital, *coverage.free_digital)
+            if rated and digital:
+                words.append(f"energy of digital nodes: {name_some(digital)}")
+        if hardware.write is not None and not writing:
+            words.append("writing of weights: --reload counts it")
+        if self.network.has_caches and self.network.sequences is None:
+            words.append("caches: if the next input needs this one's output, --feeds-back")
+        return tuple(words)
+
+    def about(self, *, links: bool = False, writing: bool = False) -> dict[str, Any]:
+        """Return the fields of every result that follow from the case; see `not_counted`."""
+        return {
+            "network": NetworkId.of(self.network),
+            "hardware": self.hardware,
+            "coverage": self.coverage,
+            "not_counted": self.not_counted(links=links, writing=writing),
         }
 
     @property

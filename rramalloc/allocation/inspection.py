@@ -9,7 +9,6 @@ import numpy as np
 from rramalloc.allocation.allocation import (
     BlockSize,
     Foldable,
-    NetworkId,
     NetworkResult,
     PositiveCount,
     Product,
@@ -133,19 +132,15 @@ def inspect_network(case: Case) -> Inspection:
         )
         for index, stage in ((index, graph.layers[index]) for index in graph.network_order)
     )
-    timed = (*graph.names, *(node.name for node in network.nodes if node.op in hardware.rated))
-    coverage = Coverage.of(network, timed)
     return Inspection(
-        network=NetworkId.of(network),
+        **case.about(),
         source=network.source,
-        hardware=hardware,
         mapping=options.mapping,
         fold=options.fold,
         minimum=case.minimum,
         saturation=saturation,
         layers=layers,
-        host=coverage.host,
-        coverage=coverage,
+        host=case.coverage.host,
         warnings=(*network.warnings, *options.host_notes(network)),
     )
 

@@ -15,11 +15,9 @@ from rramalloc.allocation.allocation import (
     Arrays,
     KindOfArrays,
     Layer,
-    NetworkId,
     Options,
     Progress,
     layer_bits,
-    left_uncounted,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
@@ -491,13 +489,12 @@ def checked_allocation(
     """
     problem, counted_s = objective.problem, stop.counted_s
     found = checked_answer(objective, answer, arrays, request.method, stop)
-    checked, absolute, metrics, coverage = found.checked, found.absolute, found.metrics, found.coverage
+    checked, absolute, metrics = found.checked, found.absolute, found.metrics
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
     return Allocation(
         rramalloc_version=__version__,
-        network=NetworkId.of(network),
-        hardware=hardware,
+        **case.about(links=with_links),
         options=Options.gather(
             stop,
             request.target,
@@ -534,9 +531,7 @@ def checked_allocation(
             Progress(work_s=round(work_s, 6), makespan=best, lower_bound=bound)
             for work_s, best, bound in stop.history
         ),
-        host=coverage.host,
-        coverage=coverage,
-        not_counted=left_uncounted(hardware, network, coverage, with_links=with_links),
+        host=found.coverage.host,
         warnings=case.warnings(arrays),
     )
 

@@ -10,20 +10,18 @@ from pydantic import Field
 
 from rramalloc.allocation.allocation import (
     Layer,
-    NetworkId,
     PositiveCount,
     Product,
     TimedResult,
-    left_uncounted,
 )
 from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import layers_in_result
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.demand import Storage, folds, storage_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
-from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.records import Steps, absent
 from rramalloc.timing.access import Absolute
@@ -126,16 +124,16 @@ def simulated_sums(
 
 
 def simulate_network(
-    network: Network, given: AllocationInput, *, handoff: Handoff, rate_per_s: float | None = None
+    case: Case, given: AllocationInput, *, handoff: Handoff, rate_per_s: float | None = None
 ) -> Simulation:
-    """Simulate an allocation on its own hardware, under its own options.
+    """Simulate an allocation as its case says.
 
     rate_per_s: inputs a second that it is asked for, those of its throughput if left out.
 
     Raises SpecError for a name that is no stage, for copies below 1 or above the layer's blocks, for a block
     or for ticks that a layer cannot have; for a rate above the throughput, or without times or energy.
     """
-    hardware, measured = given.hardware, given.measured
+    network, hardware, measured = case.network, case.hardware, case.measured
     graph = given.graph(network)
     sums = simulated_sums(network, given, graph, handoff)
     timing, options = sums.timing, sums.options
@@ -157,14 +155,12 @@ def simulate_network(
     )
     warnings += given.differences(layers) if handoff == "next" else ()
     rate_per_s = None if rate_per_s is None else _checked_rate(rate_per_s, sums.absolute, sums.metrics)
-    coverage = Coverage.of(network, graph.names)
     path = critical_path(timing)
     unit = "tick" if given.cycles or in_ticks else "step"
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     stored = buffers(timing, hardware.precision.output_bits)
     return Simulation(
-        network=NetworkId.of(network),
-        hardware=hardware,
+        **case.about(links=bool(given.transfer_ns)),
         handoff=handoff,
         arrays=sums.arrays,
         makespan=timing.makespan,
@@ -183,8 +179,6 @@ def simulate_network(
         latency_table=measured,
         rate_per_s=rate_per_s,
         sequences=network.sequences,
-        coverage=coverage,
-        not_counted=left_uncounted(hardware, network, coverage, with_links=bool(given.transfer_ns)),
         warnings=tuple(warnings),
     )
 

@@ -102,12 +102,12 @@ def test_rates_in_tables(tmp_path: Path) -> None:
         ({"chip": {"arrays_per_tile": 2, "tiles": [2, 2]}}, []),
         (
             {"chip": {"arrays_per_tile": 2, "tiles": [2, 2], "hop_ns_tile": 1.0}},
-            ["links between tiles: --placed, or place, counts them"],
+            ["links between tiles: optimize --placed counts them"],
         ),
         ({"write": {"write_ns_per_row": 50.0}}, ["writing of weights: --reload counts it"]),
         (
             {"digital": {"ns_per_pixel": {"add": 1.0}}, "timing": {"step_ns": 100.0, "clock": "own"}},
-            ["digital nodes without a rate: all"],
+            ["digital nodes without a rate: all", "energy of digital nodes: all"],
         ),
     ],
 )

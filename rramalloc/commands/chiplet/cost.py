@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.choices import InputShapes, InputValues
 from rramalloc.commands.chiplet.description import (
@@ -115,9 +116,10 @@ class OperatorRow(NamedTuple):
 class ChipletCost(ResultRecord):
     """Cost of a network on chiplets: the groups one after the other, with the transfers between them.
 
-    total: of the groups one after the other (sequential); pipelined: of the same allocation with all stages
-    at work at the same time, as `optimize` counts and without transfers, None where only a description is
-    given; between: for each group and the next, the sum of `edges` into that next group; unit: of all costs.
+    total: of the groups one after the other (sequential), without what not_counted lists; pipelined: of the
+    same allocation with all stages at work at the same time, as `optimize` counts and without transfers, None
+    where only a description is given; between: for each group and the next, the sum of `edges` into that next
+    group; unit: of all costs.
     """
 
     format: Literal["rramalloc-chiplet-cost/1"] = "rramalloc-chiplet-cost/1"
@@ -127,6 +129,7 @@ class ChipletCost(ResultRecord):
     groups: tuple[GroupCost, ...]
     between: tuple[float, ...]
     edges: tuple[EdgeCost, ...]
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -489,6 +492,8 @@ def chiplet_cost(
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, of_allocation)
     graph = timed_graph(network, placed.hardware, placed.options, measured)
     cost = placed_cost(graph, placed, measured)
+    case = Case(network, placed.hardware, placed.options, measured)
+    cost = cost.model_copy(update={"not_counted": case.not_counted(links=True)})
     if given.measured is None or of_allocation is not None or latency_table is not None:
         return cost
     warning = "placed on other hardware than the allocation's: its measured step times do not hold there"

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
@@ -24,7 +23,6 @@ from rramalloc.compiled import clock as now_s
 from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import METHODS, method_named
-from rramalloc.network.coverage import Coverage
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.progress import followed
@@ -177,17 +175,14 @@ def _compared(
         rows += rows_of(network, shown, judged, by_method)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
-    coverage = Coverage.of(network, objectives[0].problem.graph.names)
     return Comparison(
         rramalloc_version=__version__,
-        network=NetworkId.of(network),
-        hardware=case.hardware,
+        **case.about(),
         options=options,
         objective=objective,
         objective_unit=objectives[0].unit,
-        rows=tuple(row.model_copy(update={"proof": coverage.qualified(row.proof)}) for row in rows),
+        rows=tuple(row.model_copy(update={"proof": case.coverage.qualified(row.proof)}) for row in rows),
         skipped=tuple(skipped),
-        coverage=coverage,
         warnings=(
             *case.warnings(max(arrays)),
             *_left_out(case, methods),

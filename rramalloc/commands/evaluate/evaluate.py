@@ -326,5 +326,7 @@ def evaluate(
     made = evaluate_strategies(
         source, parameters, precision, tasks, common, plans, units=units, proposal=proposal
     )
-    document = made.document.model_copy(update={"set_values": machines[0].set_values})
+    found = {"set_values": machines[0].set_values}
+    found |= {"not_counted": Case(source, machines[0], common, measured).not_counted()}
+    document = made.document.model_copy(update=found)
     return replace(made, document=document)

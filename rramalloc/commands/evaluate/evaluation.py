@@ -215,7 +215,7 @@ class EvaluationDocument(ResultRecord):
     set_values: of the hardware of chip and precision, as in Hardware;
     best: the fastest strategy, the first of equals; equals: how many are as fast; ranking: the fastest
     strategies, at most 100; enumerated: None without --enumerate; composed: None where all strategies are
-    allocations; proposal: None without --arrays.
+    allocations; proposal: None without --arrays; not_counted: what times leave out.
     """
 
     rows_in = "tasks"
@@ -237,6 +237,7 @@ class EvaluationDocument(ResultRecord):
     ranking: tuple[StrategyTime, ...]
     composed: Composition | None = None
     proposal: Proposal | None = None
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:

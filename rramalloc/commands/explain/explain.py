@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Unpack
 
-from rramalloc.allocation.allocation import CaseOptions, NetworkId
+from rramalloc.allocation.allocation import CaseOptions
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command, check_option
@@ -160,8 +160,7 @@ def explain(
     unit = timing.graph.unit.removesuffix("s")
     return Explanation(
         rramalloc_version=__version__,
-        network=NetworkId.of(source),
-        hardware=case.hardware,
+        **case.about(links=bool(given_allocation.transfer_ns)),
         options=CaseOptions(**case.options),
         objective=objective,
         unit=neighbours.objective.unit,
@@ -183,7 +182,6 @@ def explain(
         speedup_change=None if speedup is None else changes.cheapest(speedup, what_ifs),
         what_if=what_ifs,
         kinds=changes.kinds(what_ifs),
-        coverage=changes.coverage,
         warnings=(
             *case.warnings(neighbours.arrays),
             *((_PLACED,) if given_allocation.transfer_ns else ()),

@@ -22,7 +22,6 @@ from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
-from rramalloc.network.coverage import Coverage
 from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
@@ -93,11 +92,6 @@ class WhatIfs:
                 raise SpecError("--what-if", f"{links[0]} is not timed without --placed: {reason}")
             found = [self._of(values, self.stop.nested(self.stop.work), is_given=True) for values in asked]
         return tuple(sorted(found, key=_order))
-
-    @cached_property
-    def coverage(self) -> Coverage:
-        """The part of the network that allocations are of."""
-        return Coverage.of(self.case.network, self.case.stages.names)
 
     @cached_property
     def now(self) -> WhatIfResult:

@@ -8,7 +8,7 @@ from typing import Unpack
 
 import numpy as np
 
-from rramalloc.allocation.allocation import NetworkId, SearchOptions
+from rramalloc.allocation.allocation import SearchOptions
 from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
@@ -20,7 +20,6 @@ from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, Pa
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
-from rramalloc.network.coverage import Coverage
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
 from rramalloc.search.front import FRONT_WORK, FrontProgress, Point, front_of
@@ -138,8 +137,7 @@ def pareto(
         )
     return ParetoFront(
         rramalloc_version=__version__,
-        network=NetworkId.of(case.network),
-        hardware=case.hardware,
+        **case.about(),
         options=SearchOptions.gather(ending, **case.options),
         objective=objective,
         unit=along.unit,
@@ -153,7 +151,6 @@ def pareto(
         work_s=round(ending.spent_s, 6),
         points=points,
         baselines=beside,
-        coverage=Coverage.of(case.network, problem.graph.names),
         warnings=(
             *case.warnings(most),
             *wide,

@@ -239,6 +239,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         links=tuple(_links(routes, hardware, interval_ns)),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
+        not_counted=Case(network, hardware, source.options, measured).not_counted(links=timer is not None),
         warnings=(
             *network.warnings,
             *said,

@@ -160,6 +160,7 @@ class Placement(ResultRecord):
     latency_ns_alone, interval_ns_alone: without transfers between tiles; latency_ns, interval_ns: with them,
     as steps get longer, or edges are delayed with own clocks; all None where the hardware gives no time of a
     step or of links; status, proof: whether any placement of these copies is faster;
+    not_counted: what these times leave out;
     flows: by (producer, consumer); links: with traffic, the busiest first; tiles: those in use.
     """
 
@@ -182,6 +183,7 @@ class Placement(ResultRecord):
     links: Annotated[tuple[Link, ...], FailFast()]
     tiles: Annotated[tuple[TileUse, ...], FailFast()]
     arrays: Annotated[tuple[PlacedArray, ...], FailFast(), Field(max_length=MAX_PLACED)]
+    not_counted: Names = ()
     warnings: Names = ()
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Unpack
 
-from rramalloc.allocation.allocation import Arrays, NetworkId, Options
+from rramalloc.allocation.allocation import Arrays, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.case_arguments import SearchArguments
@@ -24,7 +24,6 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Write
 from rramalloc.importers import NetworkLike
 from rramalloc.mapping.demand import least_arrays
-from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import NetworkDocument
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_range
@@ -163,15 +162,13 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     if abs(total_ns - best.ns) > _EQUAL * total_ns:
         raise SolverError(f"the search counts {best.ns} ns, the plan takes {total_ns}; please report")
     bound_ns = total_ns if is_proven else bound_ns
-    coverage = Coverage.of(network, graph.names)
     need = least_arrays(network, graph.stages, hardware, case.mapping)
     others: list[tuple[Literal["greedy", "layers"], list[SegmentBounds]]] = [
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
     return ReloadPlan(
         rramalloc_version=__version__,
-        network=NetworkId.of(network),
-        hardware=hardware,
+        **case.about(writing=True),
         options=Options.gather(search.stop, search.request.target, **case.options),
         inputs=search.inputs,
         seed=search.request.seed,
@@ -182,7 +179,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         throughput_per_s=1e9 * search.inputs / total_ns,
         lower_bound=bound_ns,
         gap=gap_of(total_ns, bound_ns),
-        proof=coverage.qualified(_proof(search, stopped, parts)),
+        proof=case.coverage.qualified(_proof(search, stopped, parts)),
         stopped=stopped,
         write_ns=sum(segment.write_ns for segment in segments),
         segments=tuple(segments),
@@ -196,8 +193,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
             if all(cut in search.searched for cut in cuts)
         ),
         **_energy(hardware, search, segments, rows),
-        host=coverage.host,
-        coverage=coverage,
+        host=case.coverage.host,
         warnings=(
             *network.warnings,
             *case.mapping.host_notes(network),

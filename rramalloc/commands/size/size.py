@@ -457,6 +457,7 @@ class _Search:
         solved = zip(self.question.networks, best.networks, self.cases, strict=True)
         networks = tuple(_network_on(network, found, chip, case) for network, found, case in solved)
         notes = [note for network in networks for note in network.allocation.warnings]
+        not_counted = [text for network in networks for text in network.allocation.not_counted]
         return Sizing(
             rramalloc_version=__version__,
             minimise=self.question.minimise,
@@ -474,6 +475,7 @@ class _Search:
             chip=chip,
             networks=networks,
             candidates=tuple(self._row(candidate, best) for candidate in self.candidates),
+            not_counted=tuple(dict.fromkeys(not_counted)),
             warnings=tuple(dict.fromkeys([*warnings, *notes])),
         )
 
@@ -566,7 +568,8 @@ def _network_on(
         raise ValueError("the chosen chip has an allocation of every network")
     (goal,) = network.goal
     most = chip.arrays if chip.hardware.chip is None else chip.hardware.chip.arrays
-    on_chip = {"hardware": chip.hardware, "warnings": case.on(chip.hardware).warnings(most)}
+    case_on_chip = case.on(chip.hardware)
+    on_chip = {"warnings": case_on_chip.warnings(most), **case_on_chip.about()}
     if chip.hardware.kinds is None:
         on_chip["arrays"] = found.arrays.model_copy(update={"budget": most})
     reached = {

@@ -100,7 +100,8 @@ class Sizing(ResultRecord):
     minimise: area of the chip, or arrays; status: optimal, or bounded where the search ended before;
     stored: one network at a time, or all; candidates: all choices, in their order; cost: what is minimised;
     lower_bound: no chip of these candidates costs less; gap: (cost - lower_bound) / cost; searched:
-    candidates whose allocations were searched to their end; work_s: work in seconds of a reference core.
+    candidates whose allocations were searched to their end; work_s: work in seconds of a reference core;
+    not_counted: what times leave out, of any of the networks.
     """
 
     rows_in = "candidates"
@@ -120,6 +121,7 @@ class Sizing(ResultRecord):
     chip: SizedChip
     networks: tuple[NetworkOnChip, ...]
     candidates: tuple[Candidate, ...]
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property
@@ -127,10 +129,12 @@ class Sizing(ResultRecord):
         """Proof in words."""
         every = len(self.candidates)
         many = "this candidate" if every == 1 else f"these {every:,} candidates"
+        of_links = any(text.startswith("links") for text in self.not_counted)
+        extent = " on arrays, links not counted" if of_links else ""
         if self.status is Status.OPTIMAL:
             fewer = "less area" if self.minimise == "area_um2" else "fewer arrays"
-            return f"proven: no chip of {many} with {fewer} reaches the goals"
-        return f"bounded: no chip of {many} costs less than {self.quantity(self.lower_bound)}"
+            return f"proven{extent}: no chip of {many} with {fewer} reaches the goals"
+        return f"bounded{extent}: no chip of {many} costs less than {self.quantity(self.lower_bound)}"
 
     @property
     def cost_unit(self) -> str:

@@ -65,7 +65,12 @@ def results_of(point: SweepPoint) -> ComputedColumns:
         utilisation = utilisation_of_all(problem, answer.choice, case.hardware)
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return found | failure(error)
-    more = {"used": allocation.arrays.used, "utilisation": utilisation, "repaired": answer.repaired}
+    more: ComputedColumns = {
+        "used": allocation.arrays.used,
+        "utilisation": utilisation,
+        "repaired": answer.repaired,
+    }
+    more["not_counted"] = "; ".join(allocation.not_counted) or None
     return found | {column: getattr(allocation, column) for column in _RESULTS} | more
 
 

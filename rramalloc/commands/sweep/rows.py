@@ -39,9 +39,9 @@ class SweepRow(Figures):
     objective_value, objective_unit: the minimised value and its unit, that of lower_bound as well; from
     `used` to `work_s` as in an allocation, all None with an error; utilisation: share of the cells of the
     arrays used that hold weights; Figures: None where not given; repaired: whether copies were taken away
-    because the method's answer did not fit. error_kind: class of the error; error: its first line; key: hash
-    of everything that the result depends on; dotted: what lists called by dotted names give, each a column of
-    that name.
+    because the method's answer did not fit; not_counted: what times and energies leave out, in words.
+    error_kind: class of the error; error: its first line; key: hash of everything that the result depends on;
+    dotted: what lists called by dotted names give, each a column of that name.
     """
 
     network: str
@@ -76,6 +76,7 @@ class SweepRow(Figures):
     status: str | None = None
     stopped: str | None = None
     repaired: bool | None = None
+    not_counted: str | None = None
     step_ns: float | None = None
     latency_ns: float | None = None
     throughput_per_s: float | None = None
@@ -172,6 +173,7 @@ class SweepDocument(ResultRecord):
     spec: Spec
     networks: tuple[NetworkId, ...]
     hardware: tuple[Hardware, ...]
+    not_counted: tuple[str, ...] = ()
     rows: tuple[SweepRow, ...] | None = None
 
     @classmethod

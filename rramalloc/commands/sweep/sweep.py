@@ -15,7 +15,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
@@ -76,6 +76,10 @@ SELECT json_extract(row, '$.network'), json_extract(row, '$.method'),
   count(*), count(*) - count(json_extract(row, '$.makespan')), min(json_extract(row, '$.makespan'))
 FROM points JOIN rows USING (key) GROUP BY 1, 2 ORDER BY min(number)
 """
+_NOT_COUNTED = """
+SELECT DISTINCT json_extract(row, '$.not_counted') AS text
+FROM points JOIN rows USING (key) WHERE text NOT NULL ORDER BY text
+"""
 _ERRORS = """
 SELECT json_extract(row, '$.error_kind') || ': ' || json_extract(row, '$.error') AS reason
 FROM points JOIN rows USING (key) WHERE reason NOT NULL GROUP BY reason ORDER BY min(number) LIMIT ?
@@ -116,11 +120,16 @@ class SweepResult(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the spec as it was resolved, and all rows."""
-        return self.document.to_dict() | {"rows": list(self.rows())}
+        return self._about.to_dict() | {"rows": list(self.rows())}
 
     def json_parts(self) -> Iterator[str]:
         """Yield the JSON of `to_dict`, one row at a time in memory."""
-        return self.document.json_parts(read_rows(self.folder))
+        return self._about.json_parts(read_rows(self.folder))
+
+    @property
+    def _about(self) -> SweepDocument:
+        """The document with what its rows do not count."""
+        return self.document.model_copy(update={"not_counted": self.not_counted})
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per point, columns as in the file of rows; what a failed point
@@ -131,6 +140,13 @@ class SweepResult(Result):
         """Return a line per network and method, in the order of their first points."""
         with _reading(self.folder) as store:
             return [SweepSummary(*line) for line in store.query(_SUMMARY)]
+
+    @cached_property
+    def not_counted(self) -> tuple[str, ...]:
+        """Words for the times and energies that any row leaves out."""
+        with _reading(self.folder) as store:
+            found = [text.split("; ") for (text,) in store.query(_NOT_COUNTED)]
+        return tuple(dict.fromkeys(text for texts in found for text in texts))
 
     def reasons(self) -> list[str]:
         """Return the first different errors of points that failed."""

@@ -20,7 +20,7 @@ from typing import Unpack
 
 import numpy as np
 
-from rramalloc.allocation.allocation import Allocation, NetworkId
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import checked_allocation, objective_of
@@ -476,8 +476,7 @@ class Tuner:
             self.warnings.append(words)
         return Tuning(
             rramalloc_version=__version__,
-            network=NetworkId.of(self.network),
-            hardware=self.hardware,
+            **self.case.about(),
             options=self.options,
             arrays=self.arrays,
             own=tools_choice,

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rramalloc.allocation.allocation import Allocation, NetworkId, PositiveCount
-from rramalloc.hardware.hardware import Hardware
+from rramalloc.allocation.allocation import Allocation, NetworkResult, PositiveCount
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.node import Name
 from rramalloc.records import Record, Steps
-from rramalloc.result import ResultRecord
 from rramalloc.units import counted, rounded
 
 
@@ -126,7 +124,7 @@ class ModelError(Record):
     per_copy: dict[Name, float]
 
 
-class Tuning(ResultRecord):
+class Tuning(NetworkResult):
     """The allocation that is best in a simulator, and how it came about.
 
     Parameters
@@ -158,8 +156,6 @@ class Tuning(ResultRecord):
 
     format: Literal["rramalloc-tuning/2"] = "rramalloc-tuning/2"
     rramalloc_version: str
-    network: NetworkId
-    hardware: Hardware
     options: TuneOptions
     arrays: PositiveCount
     own: OwnChoice | None
@@ -171,7 +167,6 @@ class Tuning(ResultRecord):
     deterministic: bool | None
     model: ModelError | None
     judged: tuple[Judged, ...]
-    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the result's file; the allocation in it is as in its own file."""

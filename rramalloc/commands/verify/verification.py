@@ -77,8 +77,8 @@ class Verification(ResultRecord):
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
     or noise were asked for, and they change values. makespan: of the allocation, in steps, or in ticks where
     layers have their own clocks; every window was read when its inputs were there; tick_ns: of them, None if
-    it is in steps or not known. hardware: its name, set_values: as in Hardware; arrays: programmed; values:
-    compared, over all nodes; layers: up to the first difference.
+    it is in steps or not known; not_counted: what that time leaves out. hardware: its name, set_values: as in
+    Hardware; arrays: programmed; values: compared, over all nodes; layers: up to the first difference.
     """
 
     rows_in = "layers"
@@ -96,6 +96,7 @@ class Verification(ResultRecord):
     arrays: Index
     values: Index
     layers: tuple[VerifiedLayer, ...]
+    not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_case
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.place.check import check_placement
@@ -409,6 +410,7 @@ def summary(task: Task, comparison: TwinRun, difference: Difference | None, imag
     changed = any(layer.worst for layer in layers)
     dac_bits = None if converters.adc_bits is None else converters.dac_bits
     sources = task.source.options, task, converters
+    case = Case(task.network, task.source.hardware, task.source.options, task.source.measured)
     return Verification(
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
@@ -422,6 +424,7 @@ def summary(task: Task, comparison: TwinRun, difference: Difference | None, imag
         arrays=len(task.arrays),
         values=comparison.values,
         layers=tuple(layers),
+        not_counted=case.not_counted(links=bool(task.source.transfer_ns)),
         warnings=tuple(warnings),
     )
 
