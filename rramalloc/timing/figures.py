@@ -118,9 +118,10 @@ def totals(
     if latency_ns is None or throughput is None:
         return given
     products = 2 * sum(macs(graph.network, stage) for stage in graph.stages if isinstance(stage, Stage))
-    given["tops"] = products * throughput / 1e12
+    rate_per_s = rate_per_s or throughput
+    given["tops"] = products * rate_per_s / 1e12
     if sums.dynamic_pj is not None and sums.static_pj is not None:
-        period_ns = 1e9 / (rate_per_s or throughput)
+        period_ns = 1e9 / rate_per_s
         stream_pj = sums.dynamic_pj + sums.static_pj / latency_ns * period_ns
         given["stream_energy_pj"] = stream_pj
         given["stream_power_mw"] = stream_pj / period_ns

@@ -156,7 +156,7 @@ class EnergyModel:
             total_um2 = self._in_tiles_um2(arrays, int((used * nm2).sum()))
         return Metrics(
             reading,
-            None if reading is None else self.moved_pj,
+            None if reading is None or self.energy.pj_per_byte is None else self.moved_pj,
             leakage_pj,
             idle_pj,
             area_um2,
@@ -282,11 +282,11 @@ class Metrics:
 
     @cached_property
     def dynamic_pj(self) -> Floats | None:
-        """Energy of reads and of moved bytes, of every stage [pJ]."""
-        if self.reading is None or self.moved_pj is None:
+        """Energy of reads, and of moved bytes where it is given, of every stage [pJ]."""
+        if self.reading is None:
             return None
-        dynamic: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj + self.moved_pj
-        return dynamic
+        dynamic: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj
+        return dynamic if self.moved_pj is None else dynamic + self.moved_pj
 
     @cached_property
     def energy_pj(self) -> float | None:
@@ -324,9 +324,10 @@ class Metrics:
 
     def _parts(self) -> Iterator[tuple[str, Floats]]:
         """Yield (field, energy of every stage) of each part of the energy that is given."""
-        if self.reading is not None and self.moved_pj is not None:
+        if self.reading is not None:
             for name in ("array_pj", "adc_pj", "row_pj"):
                 yield name, getattr(self.reading, name)
+        if self.moved_pj is not None:
             yield "moved_pj", self.moved_pj
         if self.leakage_pj is not None:
             yield "leakage_pj", self.leakage_pj

@@ -187,3 +187,18 @@ def test_other_caches_are_not_assumed_to_feed_back(tmp_path: Path) -> None:
         said = rramalloc.optimize(network, "x1", feeds_back=True, progress=False)
         assert said.interval == said.makespan
         assert caches not in said.not_counted
+
+
+def test_more_channels_out_than_in_are_no_cache(tmp_path: Path) -> None:
+    """One picture in, one map of more channels out (segmentation): nothing stands beside it."""
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["picture", "kernel"], ["map"], kernel_shape=[1, 1])],
+        "segmentation",
+        [info("picture", 1, 3, 8, 8)],
+        [info("map", 1, 21, 8, 8)],
+        [weight("kernel", 21, 3, 1, 1)],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), tmp_path / "seg.onnx")
+    network = rramalloc.load(tmp_path / "seg.onnx")
+    assert not network.has_caches
+    assert rramalloc.optimize(network, 8, progress=False).not_counted == ()

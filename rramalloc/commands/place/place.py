@@ -203,7 +203,8 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
 
     Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
-    said, source = source.left_out, source.without_transfer()  # of the placement that it was optimised for
+    said, was_placed = source.left_out, bool(source.transfer_ns)
+    source = source.without_transfer()  # of the placement that it was optimised for
     hardware, measured = source.hardware, source.measured
     chip_of(hardware)
     stored = StoredNetwork.of(network, source)
@@ -246,7 +247,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
             *hardware_warnings(hardware, len(arrays)),
             *(() if measured is None else measured.warnings),
             *source.differences(layers),
-            *_slowed(stored, timer, found, seed),
+            *_slowed(stored, timer, found, seed, was_placed=was_placed),
         ),
     )
     check_placement(placement, network, source.copies, blocks=source.blocks)
@@ -284,16 +285,19 @@ def _links(routes: TileRoutes, hardware: Hardware, interval_ns: float | None) ->
 
 
 def _slowed(
-    stored: StoredNetwork, timer: TransferTimer | None, found: Arrangement, seed: int
+    stored: StoredNetwork, timer: TransferTimer | None, found: Arrangement, seed: int, *, was_placed: bool
 ) -> Iterator[str]:
-    """Yield how much transfers slow a placement down, at which link, and what was tried and helps."""
+    """Yield how much transfers slow a placement down, at which link, and what was tried and helps.
+
+    was_placed: whether the copies were already looked for with links.
+    """
     times = found.times
     if timer is None or times is None or times.factor <= 1 + SAME_SUM:
         return
     load, key, start, end = times.busiest
     where = "between chips" if key is None else f"of chip {key[0]},{key[1]}"
     remedies = [*_wider_links(timer, times), *_fewer_copies(stored, timer, times, seed)]
-    if stored.sizes is None and stored.options.mapping != "sdk" and not timer.of_interval:
+    if stored.sizes is None and stored.options.mapping != "sdk" and not timer.of_interval and not was_placed:
         remedies.append("optimize --placed, which looks for copies that suit links (not tried here)")
     yield (
         f"transfers make the network {times.factor:.3g} times as slow ({duration(times.latency_ns)}): link "

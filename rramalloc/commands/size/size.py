@@ -572,10 +572,11 @@ def _network_on(
     on_chip = {"warnings": case_on_chip.warnings(most), **case_on_chip.about()}
     if chip.hardware.kinds is None:
         on_chip["arrays"] = found.arrays.model_copy(update={"budget": most})
+    in_ns = network.wanted.target_interval_ns is not None  # an interval is in the unit of its goal
     reached = {
         "target": found.makespan,
         "target_ns": found.latency_ns,
-        "target_interval": found.interval,
+        "target_interval": found.interval * (found.unit_ns or 1.0) if in_ns else found.interval,
         "target_throughput": found.throughput_per_s,
     }[goal]
     return NetworkOnChip(

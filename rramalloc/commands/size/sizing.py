@@ -14,7 +14,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
 from rramalloc.result import ResultRecord
 from rramalloc.status import Status, of_fields
-from rramalloc.units import area, counted, number_of
+from rramalloc.units import area, counted, number_of, plain_quantity
 
 FORMAT: Literal["rramalloc-size/1"] = "rramalloc-size/1"
 CHOSEN = "chosen"
@@ -54,6 +54,14 @@ class NetworkOnChip(Record):
     def wanted(self) -> str:
         """The goal in words."""
         return ", ".join(f"{name} {value}" for name, value in self.goal.items())
+
+    @property
+    def reached(self) -> str | None:
+        """The value reached in words, with the unit of the goal."""
+        ((name, value),) = self.goal.items()
+        is_time = name == "target_ns" or (isinstance(value, str) and not value.strip().isdecimal())
+        unit = "inputs/s" if name == "target_throughput" else "ns" if is_time else ""
+        return None if self.reaches is None else plain_quantity(self.reaches, unit)
 
 
 class Candidate(Record):

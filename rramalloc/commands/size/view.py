@@ -22,7 +22,7 @@ from rramalloc.chart import (
     rule,
 )
 from rramalloc.commands.size.sizing import CHOSEN, Candidate, Sizing
-from rramalloc.units import counted, duration, number_of, rounded
+from rramalloc.units import counted, duration, number_of
 from rramalloc.view.view import FIGURE, Detail, Fact, View, table
 
 _MOST_DRAWN = 32  # candidates, one below the other, so that their names can be read
@@ -41,7 +41,7 @@ def sizing_view(sizing: Sizing) -> View:
         f"choices=text, arrays=arrays_at_most, at least=cost_at_least[{unit}], "
         f"cost=cost_at_most[{unit}], why",
     )
-    reached = "network=name, goal=wanted, reached=reaches, arrays"
+    reached = "network=name, goal=wanted, reached, arrays"
     names = ", ".join(network.name for network in sizing.networks)
     return View.of(
         sizing,
@@ -57,7 +57,7 @@ def sizing_view(sizing: Sizing) -> View:
 def _facts(sizing: Sizing) -> Iterator[Fact]:
     chip = sizing.chip
     for network in sizing.networks:
-        reached = "" if network.reaches is None else f", reached {rounded(network.reaches)}"
+        reached = "" if network.reached is None else f", reached {network.reached}"
         words = f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}"
         yield Fact("network", f"{network.name}, {words}")
     tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"

@@ -48,4 +48,4 @@ def feedback_of(graph: Graph, data: Mapping[str, Dims], outputs: Sequence[Dims])
         return "decoder"
     # A picture that comes back as large is no cache: a cache stands beside another input and another output.
     is_beside = len(data) > 1 and len(outputs) > 1
-    return "caches" if grown or (same and is_beside) else "none"
+    return "caches" if is_beside and (grown or same) else "none"
