@@ -126,7 +126,7 @@ def _checked(node: PimcompNode, fields: JsonFields, inputs: list[Shape]) -> Node
     except ShapeError as error:
         raise node.fault(error.field, error.reason) from None
     if shape != node.shape:
-        raise node.fault("output_dim", f"must be {[1, *shape]}, got {[1, *node.shape]}")
+        raise node.fault("output_dim", f"must be {[1, *shape.as_tuple()]}, got {[1, *node.shape.as_tuple()]}")
     return record
 
 
@@ -238,7 +238,7 @@ def _pool(node: PimcompNode, source: PimcompNode) -> JsonFields:
     floor, ceil = zip(*made, strict=True)
     return {
         "op": "avgpool" if average else "maxpool",
-        "ceil_mode": node.shape[1:] == ceil != floor,
+        "ceil_mode": node.shape.grid == ceil != floor,
         **fields,
     }
 
@@ -255,8 +255,8 @@ def _reshape(node: PimcompNode, source: PimcompNode) -> JsonFields:
 
 def _simple(node: PimcompNode, source: PimcompNode) -> JsonFields:
     """Return the fields of an operation that has few of them, a barrier if no node does the same."""
-    keeps_grid = node.shape[1:] == source.shape[1:]
-    sides = list(zip(node.shape[1:], source.shape[1:], strict=True))
+    keeps_grid = node.shape.grid == source.shape.grid
+    sides = list(zip(node.shape.grid, source.shape.grid, strict=True))
     match node.operation:
         case "OP_MATMUL" if keeps_grid and len(node.providers) == 1:  # the other operand is constant: weights
             return {"op": "linear", "out_features": node.shape.channels}

@@ -28,6 +28,8 @@ from rramalloc.network.node import Conv, ConvTranspose, Stage, TimedNode
 class BlockGrid(NamedTuple):
     """A stage's output, `height` x `width` pixels, cut into blocks in raster order; the last may be smaller.
 
+    images: of equal height, one below the other, `height` rows in all. Blocks end with their image, and rows
+    of blocks are counted over all images.
     phase: pixels by which the first block begins above and left of the grid, so that blocks of transposed
     convolutions are aligned to their stride.
     """
@@ -36,6 +38,7 @@ class BlockGrid(NamedTuple):
     width: int
     block: Pair = SINGLE
     phase: Pair = (0, 0)
+    images: int = 1
 
     @classmethod
     def of(cls, stage: TimedNode, shape: Shape, block: Pair) -> BlockGrid:
@@ -46,7 +49,7 @@ class BlockGrid(NamedTuple):
         # input pixels (docs/sources/model.md 3).
         if isinstance(stage, ConvTranspose):
             phase = (stage.pads[0] % stage.stride[0], stage.pads[1] % stage.stride[1])
-        grid = cls(shape.height, shape.width, (block[0], block[1]), phase)
+        grid = cls(shape.rows, shape.width, (block[0], block[1]), phase, shape.images)
         where = f"block of {stage.name[:60]!r}"
         if not isinstance(stage, Conv | ConvTranspose) and block != SINGLE:
             why = "the windows of a linear layer share no input"
@@ -73,9 +76,14 @@ class BlockGrid(NamedTuple):
         return self._replace(block=block)
 
     @property
+    def image_height(self) -> int:
+        """Pixel rows of an image."""
+        return self.height // self.images
+
+    @property
     def rows(self) -> int:
-        """Rows of blocks."""
-        return -(-(self.height + self.phase[0]) // self.block[0])
+        """Rows of blocks of all images."""
+        return self.images * -(-(self.image_height + self.phase[0]) // self.block[0])
 
     @property
     def columns(self) -> int:
@@ -89,13 +97,17 @@ class BlockGrid(NamedTuple):
 
     def last_pixels(self, axis: int) -> Ints:
         """Return the last pixel row of each row of blocks (axis 0), or pixel column of each column (1)."""
-        number = np.arange(1, (self.columns if axis else self.rows) + 1, dtype=np.int64)
-        extent = self.width if axis else self.height
-        return np.minimum(number * self.block[axis] - self.phase[axis], extent) - 1
+        images, extent = (1, self.width) if axis else (self.images, self.image_height)
+        number = np.arange(1, (self.columns if axis else self.rows // images) + 1, dtype=np.int64)
+        ends = np.minimum(number * self.block[axis] - self.phase[axis], extent) - 1
+        pixels: Ints = (np.arange(images, dtype=np.int64)[:, None] * extent + ends).ravel()
+        return pixels
 
     def block_of(self, axis: int, pixels: npt.NDArray[np.int32]) -> Ints:
         """Return the row (axis 0) or column (1) of blocks that each pixel row or column lies in."""
-        numbers: Ints = (pixels.astype(np.int64) + self.phase[axis]) // self.block[axis]
+        extent, count = (self.width, 0) if axis else (self.image_height, self.rows // self.images)
+        image, pixel = np.divmod(pixels.astype(np.int64), extent)
+        numbers: Ints = image * count + (pixel + self.phase[axis]) // self.block[axis]
         return numbers
 
     def numbers(self) -> Ints:

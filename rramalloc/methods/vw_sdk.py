@@ -56,7 +56,7 @@ def variable_window(storage: Storage, stage: int) -> tuple[Pair, int]:
     per_window = single.columns // (unit[0] * unit[1])  # bitlines of all outputs of one window of a group
     weight_columns = hardware.of_layer(node).columns_per_weight
     grid = BlockGrid.of(node, shape, unit)
-    height, width = (extent + before for extent, before in zip(shape[1:], grid.phase, strict=True))
+    height, width = (extent + before for extent, before in zip(shape.grid, grid.phase, strict=True))
     broad = np.arange(1, len(wide) + 1, dtype=np.int64) * unit[1]
     for row, reach in enumerate(high.tolist(), 1):
         tall = row * unit[0]
@@ -72,7 +72,7 @@ def variable_window(storage: Storage, stage: int) -> tuple[Pair, int]:
         )
         turns = np.where(sharing >= 1, -(-groups // np.maximum(sharing, 1)), groups * parts)
         turns *= single.arrays_per_block
-        taken = -(-height // tall) * -(-width // broad[fits]) * turns
+        taken = shape.images * -(-height // tall) * -(-width // broad[fits]) * turns
         place = int(taken.argmin())
         if taken[place] < fewest:
             best, fewest = (tall, int(broad[fits][place])), int(taken[place])

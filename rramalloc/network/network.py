@@ -26,6 +26,7 @@ from rramalloc.network.node import (
     Name,
     Node,
     Recurrent,
+    Reduce,
     ShapeError,
     Stage,
     Unmodelled,
@@ -248,11 +249,20 @@ class Network(Result):
         return document
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a row for each node: name, op, inputs, and its output's channels, height and width."""
+        """Return a row for each node: name, op, inputs, its output's channels, height, width and images."""
         import pandas as pd
 
-        rows = [(node.name, node.op, ", ".join(node.inputs), *self.shapes[node.name]) for node in self.nodes]
-        return pd.DataFrame(rows, columns=["name", "op", "inputs", "channels", "height", "width"])
+        rows = [
+            (
+                node.name,
+                node.op,
+                ", ".join(node.inputs),
+                *self.shapes[node.name],
+                self.shapes[node.name].images,
+            )
+            for node in self.nodes
+        ]
+        return pd.DataFrame(rows, columns=["name", "op", "inputs", *Shape._fields, "images"])
 
     def _headline(self) -> tuple[str, str]:
         return self.name, f"{counted(len(self.nodes), 'node')}, {len(self.stages):,} with weights"
@@ -348,7 +358,11 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], FrozenDict[str, 
                 _place(where, node), f"inputs: {node.op} takes one input, got {len(node.inputs)}"
             )
         try:
-            shape = node.output_shape([shapes[name] for name in node.inputs])
+            sources = [shapes[name] for name in node.inputs]
+            shape = node.output_shape(sources)
+            # The same network has the same hash, whether its file repeats what is inherited or not.
+            if node.images is not None and _inherits(node, sources, shape):
+                node = node.model_copy(update={"images": None})
         except ShapeError as error:
             raise NetworkError(_place(where, node), str(error)) from None
         if shape.pixels > MAX_PIXELS or shape.channels > MAX_EXTENT:
@@ -359,6 +373,16 @@ def _shapes(nodes: list[Node], where: str) -> tuple[list[Node], FrozenDict[str, 
         shapes[node.name] = shape
         ordered.append(node)
     return ordered, FrozenDict(shapes)
+
+
+def _inherits(node: Node, sources: list[Shape], shape: Shape) -> bool:
+    """Return True if the node has the same output where its `images` are left out."""
+    try:
+        return not isinstance(node, Reduce) and shape == node.model_copy(
+            update={"images": None}
+        ).output_shape(sources)
+    except ShapeError:
+        return False
 
 
 def _projection(node: Recurrent, source: Shape, names: set[str]) -> Linear | None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import BeforeValidator, FailFast, Field
 
-from rramalloc.network.geometry import MAX_EXTENT, Geometry, Pads, Pair, Shape
+from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Geometry, Pads, Pair, Shape
 from rramalloc.records import Record, as_tuple, from_list
 
 
@@ -42,15 +42,17 @@ PadsField = Annotated[
     tuple[Offset, Offset, Offset, Offset],
     BeforeValidator(partial(_repeated, 4), json_schema_input_type=Offset | list[Offset]),
 ]
+Images = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
 NodeBits = Annotated[int, Field(ge=1, le=64)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 Macs = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
 class _Node(Record):
-    """Base of every node: a unique name. `output_shape` raises ShapeError if inputs do not fit."""
+    """Base of every node: a unique name; images: of its output, stated where their number changes."""
 
     name: Name
+    images: Images | None = None
 
     def parameters(self) -> dict[str, Any]:
         """Return the fields that decide the timing as JSON: no name, op, inputs, `shares` and `dynamic_macs`.
@@ -60,11 +62,41 @@ class _Node(Record):
         """
         apart = {"name", "op", "inputs", "shares", "dynamic_macs"}
         fields = self.model_dump(mode="json", exclude=apart, exclude_none=True)
-        plain = (("mode", "nearest"), ("coordinates", "asymmetric"))
+        plain = (
+            ("mode", "nearest"),
+            ("coordinates", "asymmetric"),
+            ("order", "raster"),
+            ("mixes_images", False),
+        )
         return {name: value for name, value in fields.items() if (name, value) not in plain}
 
     def output_shape(self, inputs: list[Shape]) -> Shape:
+        """Return the shape of the output. Raises ShapeError if the inputs do not fit."""
+        return self.image_shape(inputs).of_images(self.image_count(inputs))
+
+    def image_shape(self, inputs: list[Shape]) -> Shape:
+        """Return channels, height and width of an image of the output."""
         raise NotImplementedError
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the images of the output: those of the inputs, of which one alone is broadcast to all."""
+        counts = sorted({shape.images for shape in inputs} - {1}) or [1]
+        if len(counts) > 1:
+            raise ShapeError("inputs", f"numbers of images differ: {' and '.join(map(str, counts[:4]))}")
+        if self.images not in (None, counts[0]):
+            raise ShapeError("images", f"must be those of its inputs, {counts[0]}, got {self.images}")
+        return counts[0]
+
+    def images_needed(self, inputs: list[Shape], position: int, images: int) -> list[Pair]:
+        """Return the first and the last image of an input that each of `images` of the output needs.
+
+        position: of the input. Where the output has fewer images each needs a group of its own of the
+        input's; where it has more, as many of them in turn need the same one. (0, -1): none.
+        """
+        known = inputs[position].images
+        if images < known:
+            return [(image * known // images, (image + 1) * known // images - 1) for image in range(images)]
+        return [(image * known // images, image * known // images) for image in range(images)]
 
 
 class _Consumer(_Node):
@@ -90,9 +122,13 @@ class Input(_Node):
         """An input has no producer."""
         return ()
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the declared shape."""
         return Shape(*self.shape)
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the declared images."""
+        return self.images or 1
 
 
 class _WeightLayer(_Consumer):
@@ -134,7 +170,7 @@ class Conv(_Convolution):
         """Return the weights without biases for an input of `channels`: K_h * K_w * C_in / groups * C_out."""
         return self.kernel[0] * self.kernel[1] * (channels // self.groups) * self.out_channels
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the grid of windows with `out_channels`."""
         _check_groups(self.groups, inputs[0].channels, self.out_channels)
         return _windowed(inputs[0], self.geometry, self.out_channels, ceil_mode=False)
@@ -173,7 +209,7 @@ class ConvTranspose(_Convolution):
         """Return the weights without biases for an input of `channels`: K_h * K_w * C_in * C_out / groups."""
         return self.kernel[0] * self.kernel[1] * channels * (self.out_channels // self.groups)
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return (H - 1) * stride + span - pads + output_padding along each axis."""
         _check_groups(self.groups, inputs[0].channels, self.out_channels)
         extents = []
@@ -219,9 +255,9 @@ class Linear(_PixelLayer):
         """Return the weights without biases for an input of `channels`: C_in * C_out."""
         return channels * self.out_features
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the input's grid with `out_features` channels."""
-        return inputs[0]._replace(channels=self.out_features)
+        return Shape(self.out_features, *inputs[0].grid)
 
 
 class Recurrent(_PixelLayer):
@@ -247,7 +283,7 @@ class Recurrent(_PixelLayer):
         """Return the weights without biases, which multiply the state: hidden * gates * hidden."""
         return self.hidden * self.outputs
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the states, one for every window."""
         if inputs[0].width != 1:
             raise ShapeError("inputs", f"must be a T x 1 grid, got {inputs[0]}")
@@ -257,13 +293,35 @@ class Recurrent(_PixelLayer):
                 f"must have {self.outputs} channels, all gates of the state, got {inputs[0].channels}: "
                 f"put a linear node with out_features {self.outputs} before it, the input projection",
             )
-        return inputs[0]._replace(channels=self.hidden)
+        return Shape(self.hidden, *inputs[0].grid)
 
 
 class _Digital(_Consumer):
     """A node without constant weights; dynamic_macs: of the products of two computed tensors in it."""
 
     dynamic_macs: Macs | None = None
+
+
+class _Regrouping(_Digital):
+    """A node that may state fewer `images` than its input: each is made of a group of those.
+
+    splits: it may also state more, of which several are parts of the same one.
+    """
+
+    splits: ClassVar[bool] = False
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the stated images. Raises ShapeError if they do not divide those of the input."""
+        known = inputs[0].images
+        images = self.images or known
+        if known % images and (images % known or not self.splits):
+            more = " or be a multiple" if self.splits else ""
+            raise ShapeError("images", f"must divide the {known} of its input{more}, got {images}")
+        return images
+
+    def group(self, inputs: list[Shape]) -> int:
+        """Return the images of the input that an image of the output is made of."""
+        return max(1, inputs[0].images // self.image_count(inputs))
 
 
 class Pool(_Digital):
@@ -281,40 +339,62 @@ class Pool(_Digital):
         """Receptive field of one output pixel."""
         return Geometry(self.kernel, self.stride, Pads(*self.pads), self.dilation)
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the pooled grid; source: docs/sources/interface.md, network JSON (`ceil_mode`)."""
         return _windowed(inputs[0], self.geometry, inputs[0].channels, ceil_mode=self.ceil_mode)
 
 
-class GlobalPool(_Digital):
-    """Pooling over the whole grid: needs every pixel, yields one."""
+class GlobalPool(_Regrouping):
+    """Pooling over the grid, of a group of images if fewer are stated: needs every pixel, yields one."""
 
     op: Literal["global_avgpool", "global_maxpool"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return a single pixel."""
         return Shape(inputs[0].channels, 1, 1)
 
 
-class Flatten(_Digital):
-    """All values as one vector: needs every pixel."""
+class Flatten(_Regrouping):
+    """All values of an image, of a group if fewer images are stated, as one vector: needs every pixel."""
 
     op: Literal["flatten"] = "flatten"
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return a single pixel of all values."""
-        return Shape(inputs[0].channels * inputs[0].pixels, 1, 1)
+        channels, high, wide = inputs[0]
+        return Shape(channels * high * wide * self.group(inputs), 1, 1)
 
 
 class Concat(_Digital):
-    """Concatenation along the channels; all inputs have the same grid."""
+    """Concatenation along the channels, or along the images if their sum is stated; grids are the same."""
 
     single: ClassVar[bool] = False
     op: Literal["concat"] = "concat"
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the common grid, 1 x 1 inputs are broadcast, with all channels."""
-        return Shape(sum(shape.channels for shape in inputs), *_common_grid(inputs))
+        channels = [shape.channels for shape in inputs]
+        if self.is_along_images(inputs):
+            if len({*channels}) > 1:
+                raise ShapeError("inputs", f"channel counts differ: {' and '.join(map(str, channels[:8]))}")
+            return Shape(channels[0], *_common_grid(inputs))
+        return Shape(sum(channels), *_common_grid(inputs))
+
+    def is_along_images(self, inputs: list[Shape]) -> bool:
+        """Return True if the stated images are those of all inputs together."""
+        return len(inputs) > 1 and self.images == sum(shape.images for shape in inputs)
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the sum along the images, else the images of the inputs."""
+        return self.images or 1 if self.is_along_images(inputs) else super().image_count(inputs)
+
+    def images_needed(self, inputs: list[Shape], position: int, images: int) -> list[Pair]:
+        """Return the image of an input that each of the output is, along the images."""
+        if not self.is_along_images(inputs):
+            return super().images_needed(inputs, position, images)
+        before = sum(shape.images for shape in inputs[:position])
+        own = range(before, before + inputs[position].images)
+        return [(image - before, image - before) if image in own else (0, -1) for image in range(images)]
 
 
 class Elementwise(_Digital):
@@ -323,7 +403,7 @@ class Elementwise(_Digital):
     single: ClassVar[bool] = False
     op: Literal["add", "mul"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the common grid; 1 x 1 grids and single channels are broadcast."""
         grid = _common_grid(inputs)
         channels = {shape.channels for shape in inputs} - {1} or {1}
@@ -338,20 +418,42 @@ class Pixelwise(_Digital):
 
     op: Literal["relu", "activation", "batchnorm", "identity", "dropout", "layernorm", "softmax"]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the input's shape."""
         return inputs[0]
 
 
-class Select(_Digital):
-    """Pixelwise operator with another number of channels: slice, split, gather or reduce over channels."""
+class Select(_Regrouping):
+    """Pixelwise operator with another number of channels: slice, split, gather or reduce over channels.
 
+    With other `images` than its input it moves channels to images (heads, stacked frames) or images to
+    channels: pixel (y, x) needs that of the image that it is a part of, or of all those of its group.
+    """
+
+    splits: ClassVar[bool] = True
     op: Literal["select"] = "select"
     channels: Size
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the input's grid with the stated channels."""
-        return inputs[0]._replace(channels=self.channels)
+        return Shape(self.channels, *inputs[0].grid)
+
+
+class Reduce(_Regrouping):
+    """Reduction or difference over images, pixel by pixel, each of the output over a group of the input's.
+
+    There is one image unless `images` says more; with as many as the input has it is over the pixels, or
+    tokens, of each image, of which one remains.
+    """
+
+    op: Literal["reduce"] = "reduce"
+    images: Images = 1
+
+    def image_shape(self, inputs: list[Shape]) -> Shape:
+        """Return the input's shape, or a single pixel if the reduction is over pixels."""
+        if self.image_count(inputs) == inputs[0].images:
+            return Shape(inputs[0].channels, 1, 1)
+        return inputs[0]
 
 
 class Upsample(_Digital):
@@ -389,10 +491,16 @@ class Upsample(_Digital):
             ranges.append((min(max(first, 0), extent - 1), min(max(last, 0), extent - 1)))
         return ranges
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the source grid times the factors."""
         channels, height, width = inputs[0]
         return Shape(channels, height * self.scale[0], width * self.scale[1])
+
+
+def _taken(runs: PixelRuns) -> list[Pair]:
+    """Return the index of each entry of runs as its first and last one, (0, -1) for none."""
+    taken = [first + step * turn for first, count, step in runs for turn in range(count)]
+    return [(index, index) if index >= 0 else (0, -1) for index in taken]
 
 
 PixelRun = Annotated[tuple[Annotated[int, Field(ge=-1, le=MAX_EXTENT)], Size, int], from_list(list[int])]
@@ -404,28 +512,30 @@ PixelRuns = Annotated[
 class Take(_Digital):
     """Pixels taken by row and column: slices, flips, shifts, padding with zeros or reflections.
 
-    rows, columns: the input row of every output row, and columns alike, as runs [first, count, step]; -1 for
-    first, with step 0, takes none: zeros. None keeps all.
+    rows, columns: the input row of every output row of an image, and columns alike, as runs [first, count,
+    step]; -1 for first, with step 0, takes none: zeros. None keeps all. of_images: the input image of every
+    output image alike: frames that are shifted, reversed, repeated, put in another order.
     """
 
     op: Literal["take"] = "take"
     rows: PixelRuns | None = None
     columns: PixelRuns | None = None
+    of_images: PixelRuns | None = None
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
         """Return the first and last source row (axis 0) or column (1) of each output one; (0, -1): none."""
         runs = (self.rows, self.columns)[axis]
         if runs is None:
             return [(index, index) for index in range(source[1 + axis])]
-        taken = [first + step * turn for first, count, step in runs for turn in range(count)]
-        return [(index, index) if index >= 0 else (0, -1) for index in taken]
+        return _taken(runs)
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return as many rows and columns as the runs have."""
         extents = []
         for field, runs, extent in (
             ("rows", self.rows, inputs[0].height),
             ("columns", self.columns, inputs[0].width),
+            ("of_images", self.of_images, inputs[0].images),
         ):
             for first, count, step in runs or ():
                 last = first + step * (count - 1)
@@ -436,41 +546,86 @@ class Take(_Digital):
             extents.append(extent if runs is None else sum(count for _, count, _ in runs))
         return Shape(inputs[0].channels, *extents)
 
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return as many images as their runs have."""
+        if self.of_images is None:
+            return super().image_count(inputs)
+        taken = sum(count for _, count, _ in self.of_images)
+        if self.images not in (None, taken):
+            raise ShapeError("images", f"must be the {taken} that of_images takes, got {self.images}")
+        return taken
+
+    def images_needed(self, inputs: list[Shape], position: int, images: int) -> list[Pair]:
+        """Return the image that each of the output is, (0, -1) for zeros."""
+        if self.of_images is None:
+            return super().images_needed(inputs, position, images)
+        return _taken(self.of_images)
+
 
 class Regrid(_Digital):
-    """The same pixels in raster order on another grid; an output row waits for whole input rows.
+    """The same pixels on another grid.
 
-    grid: height and width, of as many pixels as the input has.
+    grid: height and width; images: of the output. order "raster": pixels keep their order in raster order,
+    image by image. Between as many images of the same size each an output row waits for whole input rows;
+    where `images` changes it is exact if one width is a multiple of the other. "windows": every image is cut
+    into windows of `grid`, in raster order of the windows, or windows are put together to images of `grid`,
+    whichever fits; "strided": alike, but window (a, b) of (m, n) holds the rows a, a + m, a + 2 m ... and the
+    columns b, b + n ... of the image. Both are exact.
     """
 
     op: Literal["regrid"] = "regrid"
     grid: SizePair
+    order: Literal["raster", "windows", "strided"] = "raster"
 
     def needed(self, axis: int, source: Shape) -> list[Pair]:
         """Return the first and the last source row with pixels of each output row; a column may need any."""
         if axis == 1:
             return [(0, source.width - 1)] * self.grid[1]
-        ends = range(0, source.pixels, self.grid[1])
+        ends = range(0, source.height * source.width, self.grid[1])
         return [(end // source.width, (end + self.grid[1] - 1) // source.width) for end in ends]
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the stated grid."""
-        high, wide = self.grid
-        if high * wide != inputs[0].pixels:
-            raise ShapeError("grid", f"{high} x {wide} are not the {inputs[0].pixels} pixels of the input")
-        return Shape(inputs[0].channels, high, wide)
+        return Shape(inputs[0].channels, *self.grid)
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the stated images. Raises ShapeError if they have other pixels than the input."""
+        images, (high, wide) = self.images or inputs[0].images, self.grid
+        if images * high * wide != inputs[0].pixels:
+            of = f"{images} images of " if images > 1 else ""
+            reason = f"{of}{high} x {wide} are not the {inputs[0].pixels} pixels of the input"
+            raise ShapeError("grid", reason)
+        large, small = sorted((inputs[0].grid, self.grid), reverse=True)
+        if self.order != "raster" and any(more % less for more, less in zip(large, small, strict=True)):
+            raise ShapeError("grid", f"{small} does not divide {large}, which order {self.order!r} cuts")
+        return images
 
 
 class Barrier(_Digital):
-    """Anything that needs all pixels of its inputs before it yields the first of `shape`."""
+    """Anything that needs all pixels of its inputs before it yields the first of `shape`.
+
+    An image waits for all of its own; with mixes_images, or where their number changes, for those of all.
+    """
 
     single: ClassVar[bool] = False
     op: Literal["barrier"] = "barrier"
     shape: ShapeField
+    mixes_images: bool = False
 
-    def output_shape(self, inputs: list[Shape]) -> Shape:
+    def image_shape(self, inputs: list[Shape]) -> Shape:
         """Return the declared shape."""
         return Shape(*self.shape)
+
+    def image_count(self, inputs: list[Shape]) -> int:
+        """Return the stated images, which may be any."""
+        return self.images or super().image_count(inputs)
+
+    def images_needed(self, inputs: list[Shape], position: int, images: int) -> list[Pair]:
+        """Return all images of the input, or the same one of as many."""
+        known = inputs[position].images
+        if self.mixes_images or images != known:
+            return [(0, known - 1)] * images
+        return super().images_needed(inputs, position, images)
 
 
 Stage = Conv | ConvTranspose | Linear | Recurrent
@@ -480,7 +635,9 @@ Ranged = Upsample | Take | Regrid
 """Nodes that say by `needed` which rows and columns of the source each of theirs needs."""
 Whole = GlobalPool | Flatten | Barrier
 """Nodes that need every pixel of their inputs before they yield the first."""
-DigitalNode = Pool | GlobalPool | Flatten | Concat | Elementwise | Pixelwise | Select | Ranged | Barrier
+DigitalNode = (
+    Pool | GlobalPool | Flatten | Concat | Elementwise | Pixelwise | Select | Reduce | Ranged | Barrier
+)
 """Nodes without weights: they take no time of their own unless the hardware gives them a rate."""
 TimedNode = Stage | DigitalNode
 """Node of which a batch can be computed: a weight layer, or a digital node with a rate."""

@@ -266,7 +266,8 @@ def stage_modes(storage: Storage, stage: int, most: int, mode: Mode = PLAIN) -> 
     per_pixel = single.rows // (int(extents[0][0]) * int(extents[1][0]))
     columns_per_window = single.columns // (unit[0] * unit[1])
     key = (
-        shape[1:],
+        shape.images,
+        shape.grid,
         unit,
         largest,
         getattr(node, "pads", (0, 0))[:2] if unit != (1, 1) else (0, 0),
@@ -288,6 +289,7 @@ def stage_modes(storage: Storage, stage: int, most: int, mode: Mode = PLAIN) -> 
 @lru_cache(maxsize=512)
 def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     (
+        images,
         (height, width),
         unit,
         largest,
@@ -311,7 +313,7 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     columns = per_window * ph * pw
     top, left = (np.full_like(ph, pad % size) for pad, size in zip(pads, unit, strict=True))
     in_row = -(-(width + left) // pw)
-    total = -(-(height + top) // ph) * in_row
+    total = images * -(-(height + top) // ph) * in_row
     sharing = np.minimum(wordlines // rows, bitlines // columns)
     spread = -(-rows // wordlines) * -(-columns // bitlines) * arrays_per_block
     count = ArrayCount(np.full_like(ph, groups), sharing, spread, np.ones_like(ph))

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rramalloc.ndarrays import Ints
 from rramalloc.network.node import Node
-from rramalloc.network.receptive import PixelTable, last_user
+from rramalloc.network.receptive import PixelTable, image_ranges, last_user
 from rramalloc.records import Record, Steps, absent
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.dependencies import as_timed
@@ -166,8 +166,10 @@ class _Walk:
 
     def _push(self, node: Node, table: PixelTable, tables: dict[str, PixelTable]) -> None:
         """Update the tables of a node's inputs: the last reader of each pixel over all paths seen."""
-        for name in node.inputs:
-            pushed = last_user(node, table, self._network.shapes[name])
+        shapes, output = [self._network.shapes[name] for name in node.inputs], self._network.shapes[node.name]
+        for position, name in enumerate(node.inputs):
+            images = image_ranges(node, shapes, position, output)
+            pushed = last_user(node, table, shapes[position], output, images)
             tables[name] = np.maximum(tables[name], pushed) if name in tables else pushed
 
     def _between(self, stage: Node) -> list[Node]:

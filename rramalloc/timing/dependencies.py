@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from rramalloc.network.node import (
     Whole,
     Windowed,
 )
-from rramalloc.network.receptive import PixelTable, last_needed
+from rramalloc.network.receptive import PixelTable, image_ranges, last_needed, pieces
 
 TABLE_LIMIT_BYTES = 2**29  # memory of all tables of needed rows and columns
 EDGE_LIMIT = 200_000  # edges that are listed in full; above it only the binding ones are kept
@@ -130,7 +131,7 @@ def _rule(node: Node) -> object:
         return node.scale, node.mode, node.coordinates
     if isinstance(node, Take):
         return node.rows, node.columns
-    return node.op
+    return node.op, getattr(node, "order", None)
 
 
 class _Tracer:
@@ -147,22 +148,24 @@ class _Tracer:
     def identity(self, shape: Shape) -> Extent:
         """Return the extent of a grid in which every pixel needs itself."""
         rows, columns = (
-            self._once(("all", size), partial(np.arange, size, dtype=np.int32)) for size in shape[1:]
+            self._once(("all", size), partial(np.arange, size, dtype=np.int32))
+            for size in (shape.rows, shape.width)
         )
         return Extent(rows, columns)
 
     def pull(self, node: Node, inputs: Sequence[Sources]) -> Sources:
         """Return the pixels of each producer that a node's output pixels need, given those of its inputs."""
         output = self._network.shapes[node.name]
+        shapes = [self._network.shapes[name] for name in node.inputs]
         result: Sources = {}
-        for name, source in zip(node.inputs, inputs, strict=True):
-            shape = self._network.shapes[name]
+        for position, (shape, source) in enumerate(zip(shapes, inputs, strict=True)):
             # Output pixel (y, x) needs no other pixel than (y, x).
             keeps_pixels = not isinstance(node, Windowed | ConvTranspose | Ranged | Whole)
-            same = keeps_pixels and shape[1:] == output[1:]
+            same = keeps_pixels and shape.extent == output.extent
             if same and len(inputs) == 1:
                 return source
-            rule = _rule(node)
+            images = image_ranges(node, shapes, position, output)
+            rule = _rule(node), images
             for stage, extents in source.items():
                 self.entries += len(extents)
                 if self.entries > PULL_LIMIT:
@@ -172,13 +175,15 @@ class _Tracer:
                         "branches; allocate parts of it one by one",
                     )
                 pulled = extents
-                if not same:
+                if parts := pieces(node, shape, output):
+                    pulled = self._moved(extents, parts, (rule, shape.extent, output.extent))
+                elif not same:
                     pulled = tuple(
                         Extent(
                             *(
                                 self._once(
-                                    (id(table), axis, rule, shape[1:], output[1:]),
-                                    partial(last_needed, node, axis, table, shape, output),
+                                    (id(table), axis, rule, shape.extent, output.extent),
+                                    partial(last_needed, node, axis, table, shape, output, images),
                                 )
                                 for axis, table in enumerate(extent)
                             )
@@ -194,6 +199,26 @@ class _Tracer:
                 ]:
                     result[stage] = union((*known, *pulled))
         return result
+
+    def _moved(
+        self, extents: Iterable[Extent], parts: Sequence[tuple[PixelTable, PixelTable]], rule: object
+    ) -> tuple[Extent, ...]:
+        """Return the extents of an output of which each pixel takes one of the input, by one of the parts."""
+        moved: dict[bytes, Extent] = {}
+        for extent, (number, part) in product(extents, enumerate(parts)):
+            rows, columns = (
+                self._once((id(table), axis, rule, number), partial(_composed, index, table))
+                for axis, (table, index) in enumerate(zip(extent, part, strict=True))
+            )
+            if rows.max() >= 0 and columns.max() >= 0:
+                key = rows.tobytes()
+                # Windows that are put together after they were cut: pixels of the same rows are one extent.
+                before = moved.setdefault(key, Extent(rows, columns))
+                moved[key] = Extent(before.rows, np.maximum(before.columns, columns))
+        return tuple(
+            Extent(*(self._once(("equal", table.tobytes()), partial(np.asarray, table)) for table in extent))
+            for extent in moved.values()
+        )
 
     def edges(self, sources: Sources, consumer: int) -> list[Edge]:
         """Return one edge for every producer that some window depends on."""

@@ -18,6 +18,31 @@ _NOTHING = -(2**40)
 """Stands for the first block of a row of the producer where no row is needed: less than any other sum."""
 
 
+@compiled_part
+def block_row(row: int, per_tall: float, above: float, image: int) -> int:
+    """Return the row of blocks that a pixel row lies in, both counted over all images; see BlockGrid.
+
+    per_tall: 1 / height of a block; above: pixels by which the first block begins above its image, plus 0.5;
+    image: rows of one image. A product in place of a division, as in `run_stage`.
+    """
+    if row < image:
+        return np.int64((row + above) * per_tall)  # type: ignore[return-value]
+    before = row // image
+    in_image = np.int64((image - 1 + above) * per_tall) + 1
+    return before * in_image + np.int64((row - before * image + above) * per_tall)  # type: ignore[return-value]
+
+
+@compiled_part
+def last_row(row: int, tall: int, top: int, image: int) -> int:
+    """Return the last pixel row of a row of blocks, counted over all images; image: height of one."""
+    end = (row + 1) * tall - top
+    if end <= image:
+        return end - 1
+    in_image = (image + top - 1) // tall + 1
+    before = row // in_image
+    return before * image + min((row - before * in_image + 1) * tall - top, image) - 1
+
+
 class Shapes(NamedTuple):
     """The block grid of every stage in a form for compiled code, int64 of length n: see BlockGrid.
 
@@ -88,7 +113,7 @@ def run_stage(
     if shapes is not None:
         columns, tall, wide = shapes.columns[stage], shapes.tall[stage], shapes.wide[stage]
         top, left, rows = shapes.top[stage], shapes.left[stage], blocks // columns
-        bottom, right = edges.height[stage] - 1, edges.width[stage] - 1
+        image, right = edges.image[stage], edges.width[stage] - 1
         down, along = d // columns, d % columns
         table = edges.table
     for edge in range(edges.pointer[stage], edges.pointer[stage + 1]):
@@ -100,7 +125,7 @@ def run_stage(
             offset = edges.offset[edge]
         else:
             row_at, column_at = edges.row[edge], edges.column[edge]
-            per_tall, per_wide = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p]
+            per_tall, per_wide, of_image = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p], edges.image[p]
             above, beside, stride = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
             row_end = np.int64((table[column_at + right] + beside) * per_wide)
             row, column, row_base, row_before, known = -1, columns - 1, _NOTHING, -1, -1
@@ -122,12 +147,14 @@ def run_stage(
                     row, column = rows - 1, columns - 1
                 if row != known:
                     known = row
-                    pixel = table[row_at + min((row + 1) * tall - top - 1, bottom)]
-                    row_base = np.int64((pixel + above) * per_tall) * stride if pixel >= 0 else _NOTHING
+                    pixel = table[row_at + last_row(row, tall, top, image)]
+                    row_base = (
+                        block_row(pixel, per_tall, above, of_image) * stride if pixel >= 0 else _NOTHING
+                    )
                     if row > 0:
-                        pixel = table[row_at + row * tall - top - 1]
+                        pixel = table[row_at + last_row(row - 1, tall, top, image)]
                         if pixel >= 0:
-                            row_before = np.int64((pixel + above) * per_tall) * stride + row_end
+                            row_before = block_row(pixel, per_tall, above, of_image) * stride + row_end
                 pixel = table[column_at + min((column + 1) * wide - left - 1, right)]
                 needed = row_base + np.int64((pixel + beside) * per_wide) if pixel >= 0 else row_before
                 if needed < row_before:
@@ -162,13 +189,13 @@ def needed_pixels(edges: Any, shapes: Any, edge: int, stage: int, last: int) -> 
     Of one extent, -1 for none; the second pixel is the last that the rows of blocks above `last` need.
     """
     row, column = last // shapes.columns[stage], last % shapes.columns[stage]
-    end = (row + 1) * shapes.tall[stage] - shapes.top[stage]
-    bottom = edges.table[edges.row[edge] + min(end, edges.height[stage]) - 1]
+    tall, top, image = shapes.tall[stage], shapes.top[stage], edges.image[stage]
+    bottom = edges.table[edges.row[edge] + last_row(row, tall, top, image)]
     end = (column + 1) * shapes.wide[stage] - shapes.left[stage]
     right = edges.table[edges.column[edge] + min(end, edges.width[stage]) - 1]
     above = -1
     if row > 0:
-        above = edges.table[edges.row[edge] + row * shapes.tall[stage] - shapes.top[stage] - 1]
+        above = edges.table[edges.row[edge] + last_row(row - 1, tall, top, image)]
     return bottom, right, above, edges.table[edges.column[edge] + edges.width[stage] - 1]
 
 
@@ -176,12 +203,12 @@ def needed_pixels(edges: Any, shapes: Any, edge: int, stage: int, last: int) -> 
 def needed_block(edges: Any, shapes: Any, edge: int, stage: int, p: int, last: int) -> int:
     """Return the last block of producer p that blocks 0 ... `last` of a stage need by one extent, or -1."""
     bottom, right, above, above_right = needed_pixels(edges, shapes, edge, stage, last)
-    needed = -1
+    needed, per_tall, top = -1, 1.0 / shapes.tall[p], shapes.top[p] + 0.5
     if bottom >= 0 and right >= 0:
-        needed = (bottom + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+        needed = block_row(bottom, per_tall, top, edges.image[p]) * shapes.columns[p]
         needed += (right + shapes.left[p]) // shapes.wide[p]
     if above >= 0:
-        blocks_above = (above + shapes.top[p]) // shapes.tall[p] * shapes.columns[p]
+        blocks_above = block_row(above, per_tall, top, edges.image[p]) * shapes.columns[p]
         needed = max(needed, blocks_above + (above_right + shapes.left[p]) // shapes.wide[p])
     return needed
 

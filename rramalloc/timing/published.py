@@ -151,7 +151,7 @@ def chain_layers(network: Network, stages: Collection[str] | None = None) -> tup
             elif k != wide or s != across or node.dilation != (1, 1) or pads.top != pads.left:
                 reason = "kernel, stride and padding must be square and not dilated"
             elif isinstance(node, Conv):
-                _, high, wide = network.shapes[node.name]
+                high, wide = network.shapes[node.name].grid
                 layers.append(ChainLayer(name=node.name, w_out=wide, h_out=high, k=k, s=s, p=pads.top))
             else:
                 layers[-1] = replace(layers[-1], k_pool=k, s_pool=s, p_pool=pads.top)

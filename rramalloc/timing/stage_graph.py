@@ -71,9 +71,9 @@ class FlatEdges(NamedTuple):
     Source: docs/sources/model.md 5, need(p, i, w).
 
     If blocks are still to be chosen (`StageGraph.flat_extents`), extents take the place of these tables.
-    height, width: int64, the grid of each stage in pixels; every extent of an edge is an edge of its own,
-    with rows of its producer from table[row[e]] on and columns from table[column[e]] on (see Extent). With
-    tables they are None, and the code about them is not compiled.
+    height, width: int64, the grid of each stage in pixels, of all images; image: height of one; every extent
+    of an edge is an edge of its own, with rows of its producer from table[row[e]] on and columns from
+    table[column[e]] on (see Extent). With tables they are None, and the code about them is not compiled.
 
     lag: int64, ticks from the finish of a batch of the producer until the consumer can use its pixels.
     """
@@ -86,6 +86,7 @@ class FlatEdges(NamedTuple):
     need: npt.NDArray[np.int32] = np.zeros(0, dtype=np.int32)
     height: Any = None
     width: Any = None
+    image: Any = None
     row: Any = None
     column: Any = None
     table: Any = None
@@ -356,6 +357,7 @@ class StageGraph:
             lag=self._lags([edge for edge, _ in edges]),
             height=np.array([grid.height for grid in self.grids], dtype=np.int64),
             width=np.array([grid.width for grid in self.grids], dtype=np.int64),
+            image=np.array([grid.image_height for grid in self.grids], dtype=np.int64),
             row=rows,
             column=columns,
             table=table,

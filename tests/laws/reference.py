@@ -18,6 +18,7 @@ from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 from rramalloc.network.node import (
     Barrier,
+    Concat,
     Conv,
     ConvTranspose,
     Flatten,
@@ -25,6 +26,7 @@ from rramalloc.network.node import (
     Linear,
     Node,
     Pool,
+    Reduce,
     Regrid,
     Take,
     Upsample,
@@ -35,18 +37,76 @@ Window = tuple[str, int]
 
 
 def pixels(shape: Shape) -> list[Pixel]:
-    """All pixels of a grid in raster order."""
-    return list(product(range(shape.height), range(shape.width)))
+    """All pixels of all images in raster order: row of all images, column."""
+    return list(product(range(shape.images * shape.height), range(shape.width)))
 
 
 @cache
 def windows_of(grid: BlockGrid) -> list[list[Pixel]]:
     """The windows (row, column) of every block."""
-    held: list[list[Pixel]] = [[] for _ in range(grid.total)]
+    held: dict[tuple[int, int, int], list[Pixel]] = {}
+    height = grid.height // grid.images
     for y, x in product(range(grid.height), range(grid.width)):
-        row, column = (y + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
-        held[row * grid.columns + column].append((y, x))
-    return held
+        row, column = (y % height + grid.phase[0]) // grid.block[0], (x + grid.phase[1]) // grid.block[1]
+        held.setdefault((y // height, row, column), []).append((y, x))
+    return [held[block] for block in sorted(held)]
+
+
+def needed_inputs(
+    node: Node, pixel: Pixel, position: int, sources: Sequence[Shape], output: Shape
+) -> list[Pixel]:
+    """Pixels of input `position` that output `pixel` of `node` needs, rows counted over all images.
+
+    docs/sources/model.md 2, "Images".
+    """
+    source = sources[position]
+    image, y = divmod(pixel[0], output.height)
+    x = pixel[1]
+    if isinstance(node, Regrid) and node.order != "raster":
+        (high, wide), (height, width) = sorted(((source.height, source.width), (output.height, output.width)))
+        strided, beside = node.order == "strided", width // wide
+        of_windows = (height // high) * beside
+        if source.height * source.width >= output.height * output.width:  # cut
+            image, window = divmod(image, of_windows)
+            a, b = divmod(window, beside)
+            row, column = a * high + y, b * wide + x
+            if strided:
+                row, column = y * (height // high) + a, x * beside + b
+            return [(image * height + row, column)]
+        (a, row), (b, column) = divmod(y, high), divmod(x, wide)
+        if strided:
+            (row, a), (column, b) = divmod(y, height // high), divmod(x, beside)
+        return [((image * of_windows + a * beside + b) * high + row, column)]
+    if isinstance(node, Regrid) and source.images != output.images:
+        widths = sorted((source.width, output.width))
+        own = [pixel[0] * output.width + x]
+        if widths[1] % widths[0]:
+            own = [pixel[0] * output.width + column for column in range(output.width)]
+            rows = sorted({at // source.width for at in own})
+            return list(product(rows, range(source.width)))
+        return [divmod(at, source.width) for at in own]
+    if (
+        isinstance(node, Concat)
+        and node.images == sum(shape.images for shape in sources)
+        and len(sources) > 1
+    ):
+        image -= sum(shape.images for shape in sources[:position])
+        images = [image] if 0 <= image < source.images else []
+    elif isinstance(node, Take) and node.of_images is not None:
+        taken = [first + step * turn for first, count, step in node.of_images for turn in range(count)][image]
+        images = [taken] if taken >= 0 else []
+    elif isinstance(node, Barrier) and (node.mixes_images or source.images != output.images):
+        images = list(range(source.images))
+    elif source.images >= output.images:
+        group = source.images // output.images
+        images = [image * group + other for other in range(group)]
+    else:
+        images = [image // (output.images // source.images)]
+    if isinstance(node, Reduce) and source.images == output.images:
+        needed = list(product(range(source.height), range(source.width)))
+    else:
+        needed = needed_pixels(node, (y, x), Shape(*source))
+    return [(image * source.height + row, column) for image in images for row, column in needed]
 
 
 def needed_pixels(node: Node, pixel: Pixel, source: Shape) -> list[Pixel]:
@@ -191,7 +251,7 @@ def is_stage(network: Network, node: Node, fc: str, host: Collection[str] = ()) 
         return False
     if isinstance(node, Linear):
         return fc == "crossbar" or network.shapes[node.name].pixels > 1
-    return isinstance(node, Conv)
+    return isinstance(node, Conv | ConvTranspose)
 
 
 def reference(
@@ -217,13 +277,16 @@ def reference(
     needs: dict[str, list[frozenset[Window]]] = {}
     computed: dict[str, dict[int, int]] = {}
     for node in network.nodes:
-        grid = pixels(network.shapes[node.name])
+        output, sources = network.shapes[node.name], [network.shapes[name] for name in node.inputs]
+        grid = pixels(output)
         ready = dict.fromkeys(grid, 0)
         origin: dict[Pixel, frozenset[Window]] = dict.fromkeys(grid, frozenset())
         for pixel in grid:
-            for name in node.inputs:
-                shape = network.shapes[name]
-                wanted = pixels(shape) if node.name in host else needed_pixels(node, pixel, shape)
+            for position, name in enumerate(node.inputs):
+                read = (
+                    Barrier(name="host", inputs=(name,), shape=tuple(output)) if node.name in host else node
+                )
+                wanted = needed_inputs(read, pixel, position, sources, output)
                 ready[pixel] = max([ready[pixel], *(available[name][q] for q in wanted)])
                 origin[pixel] = origin[pixel].union(*(origins[name][q] for q in wanted))
         if is_stage(network, node, fc, host) or node.name in cycles:
@@ -238,9 +301,10 @@ def reference(
             starts[node.name], needs[node.name] = [], [origin[pixel] for pixel in grid]
             smallest = node.stride if isinstance(node, ConvTranspose) else (1, 1)
             high, wide = blocks.get(node.name, smallest)
-            cut: dict[Pixel, list[Pixel]] = {}
+            cut: dict[tuple[int, int, int], list[Pixel]] = {}
             for y, x in grid:
-                cut.setdefault(((y + top) // high, (x + left) // wide), []).append((y, x))
+                image, row = divmod(y, output.height)
+                cut.setdefault((image, (row + top) // high, (x + left) // wide), []).append((y, x))
             in_blocks = [cut[place] for place in sorted(cut)]
             number = {pixel: window for window, pixel in enumerate(grid)}
             computed[node.name], previous = {}, -period

@@ -45,6 +45,11 @@ ANY = (
     "regrid",
     "input",
 )
+IMAGES = (
+    *CHAIN, "conv", "conv_transpose", "add", "concat", "take", "barrier", "flatten", "global_avgpool",
+    "linear", "raster", "windows", "strided", "merge", "reduce", "frames", "select", "stack", "along",
+    "regrid",
+)  # fmt: skip
 ALL_PIXELS = ("global_avgpool", "flatten", "barrier", "global_maxpool")
 MOST_ALLOCATIONS = 20_000
 _NODE: TypeAdapter[Any] = TypeAdapter(Node)
@@ -65,19 +70,21 @@ randoms: st.SearchStrategy[Random] = st.integers(0, 2**40).map(Seeded)
 
 
 def random_network(
-    random: Random, nodes: int = 8, extent: int = 7, ops: tuple[str, ...] = ANY + ALL_PIXELS
+    random: Random, nodes: int = 8, extent: int = 7, ops: tuple[str, ...] = ANY + ALL_PIXELS, images: int = 1
 ) -> Network:
     """A network of up to `nodes` operators on inputs of up to `extent` pixels a side, at least one stage.
 
-    Names are such that canonical order and file order differ.
+    Names are such that canonical order and file order differ. images: most of an input.
     """
     items = [_input("in0", random, extent)]
+    if images > 1:
+        items[0]["images"] = random.randint(2, images)
     shapes = {"in0": _shape(items[0], {})}
     for index in range(1, random.randint((nodes + 1) // 2, nodes) + 1):
         name = f"{random.choice('zab')}{index}"
         item = _node(random.choice(ops), name, random, shapes, extent, chain=ops == CHAIN)
         shape = _shape(item, shapes)
-        if shape.pixels <= 2 * extent * extent:
+        if shape.pixels <= 2 * extent * extent * images:
             items, shapes[name] = [*items, item], shape
     if not any(item["op"] == "conv" for item in items):
         last = items[-1]["name"]
@@ -120,11 +127,14 @@ def _node(
         node["scale"] = random.choice(([1, 2], [2, 1], [2, 2], [3, 2]))
         node["mode"] = random.choice(("nearest", "linear", "cubic"))
         node["coordinates"] = random.choice(("asymmetric", "half_pixel", "align_corners"))
+    elif op in _MOVES:
+        node |= _moved(op, random, source, shape)
     elif op == "take":
         node |= {"rows": _runs(random, shape.height), "columns": _runs(random, shape.width)}
     elif op == "regrid":
-        high = random.choice([n for n in range(1, shape.pixels + 1) if shape.pixels % n == 0])
-        node["grid"] = [high, shape.pixels // high]
+        pixels = shape.height * shape.width
+        high = random.choice(_divisors(pixels))
+        node["grid"] = [high, pixels // high]
     elif op == "conv_transpose":
         node |= _transposed(random, shape)
     elif op == "linear":
@@ -134,7 +144,45 @@ def _node(
     elif op == "barrier":
         node |= {"shape": _input(name, random, extent)["shape"]}
         node["inputs"] = random.sample(known, min(len(known), random.randint(1, 2)))
+        counts = {shapes[name].images for name in node["inputs"]}
+        if counts != {1}:
+            kept = {"mixes_images": random.random() < 0.3}
+            node |= kept if len(counts) == 1 else {"images": random.randint(1, 4)}
     return node
+
+
+_MOVES = ("raster", "along", "windows", "strided", "merge", "reduce", "frames", "stack")
+
+
+def _divisors(number: int) -> list[int]:
+    return [n for n in range(1, number + 1) if number % n == 0]
+
+
+def _moved(op: str, random: Random, source: str, shape: Shape) -> dict[str, Any]:
+    """A node that changes the number of images, or their order."""
+    if op == "reduce":
+        return {"op": "reduce", "images": random.choice(_divisors(shape.images))}
+    if op == "along":
+        return {"op": "concat", "inputs": [source, source], "images": 2 * shape.images}
+    if op == "frames":
+        return {"op": "take", "of_images": _runs(random, shape.images) or [[0, shape.images, 1]]}
+    if op == "stack":
+        kinds = random.choice((
+            {"op": "select", "channels": 2}, {"op": "flatten"}, {"op": "global_maxpool"},
+        ))  # fmt: skip
+        return kinds | {"images": random.choice(_divisors(shape.images))}
+    high, wide = random.choice(_divisors(shape.height)), random.choice(_divisors(shape.width))
+    images = shape.images * (shape.height // high) * (shape.width // wide)
+    if op == "merge":
+        down = random.choice(_divisors(shape.images))
+        beside = random.choice(_divisors(shape.images // down))
+        high, wide, images = shape.height * down, shape.width * beside, shape.images // (down * beside)
+        op = random.choice(("windows", "strided"))
+    elif op == "raster":
+        wide = random.choice(_divisors(shape.pixels))
+        high = random.choice(_divisors(shape.pixels // wide))
+        images = shape.pixels // (wide * high)
+    return {"op": "regrid", "grid": [high, wide], "images": images, "order": op}
 
 
 def _runs(random: Random, extent: int) -> list[list[int]] | None:
@@ -187,6 +235,7 @@ def _partners(op: str, random: Random, shapes: Mapping[str, Shape], shape: Shape
         name
         for name, other in shapes.items()
         if (other.height, other.width) in (grid, (1, 1))
+        and other.images in (1, shape.images)
         and (op == "concat" or other.channels in (shape.channels, 1))
     ]
     return random.choices(fitting[-4:], k=random.randint(1, 2))

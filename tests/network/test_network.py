@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from laws.strategies import random_network, randoms
 
-from rramalloc.errors import NetworkError, SpecError
+from rramalloc.errors import NetworkError, RramallocError, SpecError
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
@@ -130,6 +130,75 @@ def test_faulty_fields_are_named(node: dict[str, Any], message: str) -> None:
 def test_shapes(node: dict[str, Any], shape: tuple[int, int, int]) -> None:
     """Input 4 x 8 x 8."""
     assert Network.build("net", [INPUT, node]).shapes["c"] == shape
+
+
+FRAMES = INPUT | {"images": 6}
+
+
+@pytest.mark.parametrize(
+    ("node", "images", "shape"),
+    [
+        (conv(), 6, (8, 6, 6)),
+        ({"op": "global_avgpool"}, 6, (4, 1, 1)),
+        ({"op": "global_avgpool", "images": 2}, 2, (4, 1, 1)),
+        ({"op": "flatten"}, 6, (256, 1, 1)),
+        ({"op": "flatten", "images": 2}, 2, (3 * 256, 1, 1)),
+        ({"op": "reduce"}, 1, (4, 8, 8)),
+        ({"op": "reduce", "images": 3}, 3, (4, 8, 8)),
+        ({"op": "reduce", "images": 6}, 6, (4, 1, 1)),
+        ({"op": "select", "channels": 2, "images": 12}, 12, (2, 8, 8)),
+        ({"op": "select", "channels": 12, "images": 2}, 2, (12, 8, 8)),
+        ({"op": "take", "of_images": [[5, 6, -1], [-1, 2, 0]]}, 8, (4, 8, 8)),
+        ({"op": "concat", "inputs": ["in", "in"]}, 6, (8, 8, 8)),
+        ({"op": "concat", "inputs": ["in", "in"], "images": 12}, 12, (4, 8, 8)),
+        ({"op": "regrid", "grid": [6 * 64, 1], "images": 1}, 1, (4, 384, 1)),
+        ({"op": "regrid", "grid": [4, 2], "images": 48, "order": "windows"}, 48, (4, 4, 2)),
+        ({"op": "regrid", "grid": [16, 24], "images": 1, "order": "strided"}, 1, (4, 16, 24)),
+        ({"op": "barrier", "shape": [5, 2, 1], "images": 9}, 9, (5, 2, 1)),
+    ],
+)
+def test_shapes_of_images(node: dict[str, Any], images: int, shape: tuple[int, int, int]) -> None:
+    """Input 6 images of 4 x 8 x 8; docs/sources/model.md 2, the table of images."""
+    found = Network.build("net", [FRAMES, {"name": "c", "inputs": ["in"]} | node]).shapes["c"]
+    assert (found.images, tuple(found)) == (images, shape)
+
+
+@pytest.mark.parametrize(
+    ("node", "words"),
+    [
+        (conv(images=3), "'c' (conv): images: must be those of its inputs, 6, got 3"),
+        ({"op": "add", "inputs": ["in", "other"]}, "'c' (add): inputs: numbers of images differ: 4 and 6"),
+        ({"op": "reduce", "images": 4}, "images: must divide the 6 of its input, got 4"),
+        ({"op": "flatten", "images": 12}, "images: must divide the 6 of its input, got 12"),
+        (
+            {"op": "select", "channels": 1, "images": 4},
+            "must divide the 6 of its input or be a multiple, got 4",
+        ),
+        ({"op": "concat", "inputs": ["in", "in"], "images": 11}, "must be those of its inputs, 6, got 11"),
+        ({"op": "take", "of_images": [[0, 7, 1]]}, "of_images: the run [0, 7, 1] leaves the 6 there are"),
+        ({"op": "take", "of_images": [[0, 2, 1]], "images": 3}, "must be the 2 that of_images takes, got 3"),
+        ({"op": "regrid", "grid": [8, 8], "images": 5}, "5 images of 8 x 8 are not the 384 pixels"),
+        ({"op": "regrid", "grid": [3, 8], "images": 16, "order": "windows"}, "does not divide"),
+        (conv(images=0), "images"),
+    ],
+)
+def test_images_that_do_not_fit(node: dict[str, Any], words: str) -> None:
+    other = INPUT | {"name": "other", "images": 4}
+    with pytest.raises(RramallocError) as refused:
+        Network.build("net", [FRAMES, other, {"name": "c", "inputs": ["in"]} | node])
+    assert words in str(refused.value)
+
+
+def test_what_is_inherited_may_be_repeated() -> None:
+    """The same network has the same hash and the same file, whether it repeats inherited images or not."""
+    plain, repeated = (
+        Network.build("net", [FRAMES, conv(), relu("r", "c") | more]) for more in ({}, {"images": 6})
+    )
+    assert plain.sha256 == repeated.sha256
+    assert plain.to_dict() == repeated.to_dict()
+    assert plain.sha256 != Network.build("net", [INPUT, conv(), relu("r", "c")]).sha256
+    alone = Network.build("net", [INPUT | {"images": 1}, conv(), relu("r", "c")])
+    assert alone.sha256 == Network.build("net", [INPUT, conv(), relu("r", "c")]).sha256
 
 
 def test_file_order_is_kept_where_it_can_be() -> None:

@@ -46,7 +46,7 @@ def check(network: Network, node: Node, name: str, random: Random) -> None:
     table = entries.integers(-1, 50, (output.height, output.width)).astype(np.int32)
     rising = np.arange(output.pixels, dtype=np.int32).reshape(output.height, output.width)
     for each in (table, rising):
-        pushed = last_user(node, each, source)
+        pushed = last_user(node, each, source, output)
         assert pushed.tolist() == by_user(node, each, output, source)
         assert pushed.shape == (source.height, source.width)
 

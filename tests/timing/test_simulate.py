@@ -15,6 +15,7 @@ from laws.strategies import (
     ALL_PIXELS,
     ANY,
     CHAIN,
+    IMAGES,
     by_name,
     random_blocks,
     random_copies,
@@ -25,6 +26,7 @@ from laws.strategies import (
 from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck, recheck_bound
 from rramalloc.errors import SolverError
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import BufferedEdge, buffers
@@ -126,6 +128,22 @@ def test_merge_waits_for_the_slower_branch() -> None:
     assert starts == {"left": [0, 1, 2, 3], "right": [2, 3, 4, 5], "out": [4, 6]}
 
 
+def test_frames_through_one_convolution() -> None:
+    """docs/sources/model.md 2, by hand: 4 * 64 windows, 8 a step; the mean waits for all four frames."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [3, 8, 8], "images": 4},
+        {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3, "pads": 1},
+        {"name": "m", "op": "reduce", "inputs": ["c"]},
+        {"name": "d", "op": "conv", "inputs": ["m"], "out_channels": 1, "kernel": 1},
+    ]
+    network = Network.build("frames", nodes)
+    timing = simulate(StageGraph.build(network), [8, 64])
+    # pixel 63 of the last frame is computed in step 31, so the one batch of d starts in step 32
+    assert (timing.finish.tolist(), timing.makespan) == ([32, 33], 33)
+    assert [macs(network, stage) for stage in network.stages] == [55_296, 512]
+    assert [weights(network, stage) for stage in network.stages] == [216, 8]
+
+
 def by_edge(edges: Sequence[BufferedEdge]) -> dict[tuple[str, str], tuple[int, int | None]]:
     """Most pixels of one input, and of inputs that stream, by producer and consumer."""
     return {(edge.producer, edge.consumer): (edge.buffer_pixels, edge.stream_pixels) for edge in edges}
@@ -134,13 +152,20 @@ def by_edge(edges: Sequence[BufferedEdge]) -> dict[tuple[str, str], tuple[int, i
 @pytest.mark.parametrize("handoff", HANDOFFS)
 @pytest.mark.parametrize(
     ("ops", "fc"),
-    [(CHAIN, "host"), (ANY, "host"), (ANY + ALL_PIXELS, "crossbar"), (ANY + ALL_PIXELS, "host")],
+    [
+        (CHAIN, "host"),
+        (ANY, "host"),
+        (ANY + ALL_PIXELS, "crossbar"),
+        (ANY + ALL_PIXELS, "host"),
+        (IMAGES, "crossbar"),
+        (IMAGES, "host"),
+    ],
 )
 @settings(max_examples=80)
 @given(random=randoms)
 def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
     """docs/sources/model.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
-    network = random_network(random, 16, 8, ops)
+    network = random_network(random, 16, *((5, ops, 4) if ops is IMAGES else (8, ops)))
     layers = [stage.name for stage in MappingOptions(fc=fc).timed_stages(network)]
     host = random.sample(layers, random.randrange(len(layers)) if random.random() < 0.3 else 0)
     graph = StageGraph.build(network, MappingOptions(fc=fc, host=tuple(host)))
@@ -161,12 +186,13 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
     assert [edge.buffer_bytes for edge in edges] == [-(-each // 8) for each in bits]
 
 
+@pytest.mark.parametrize("images", [1, 4])
 @pytest.mark.parametrize("handoff", HANDOFFS)
 @settings(max_examples=80, deadline=None)
 @given(random=randoms)
-def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: Any) -> None:
+def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: Any, images: int) -> None:
     """docs/sources/model.md 10 and 11: batches of blocks in lockstep, each stage with its own period."""
-    network = random_network(random, 12, 8)
+    network = random_network(random, 12, 8) if images == 1 else random_network(random, 12, 5, IMAGES, images)
     graph = StageGraph.build(network)
     blocks = random_blocks(random, graph)
     graph = graph.in_blocks(blocks)

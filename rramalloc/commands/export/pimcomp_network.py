@@ -88,7 +88,7 @@ def node_list(subject: Subject) -> NodeList:
             )
             skipped.append(remark("changed", text, node.name))
         unnamed += operation == "OP_SIGMOID"
-        dims = [1, *network.shapes[node.name]][: 2 if node.name in vectors else 4]
+        dims = [1, *network.shapes[node.name].as_tuple()][: 2 if node.name in vectors else 4]
         entry: JsonFields = {
             "bitwidth": subject.hardware.precision.input_bits,
             "index": len(entries),

@@ -78,7 +78,7 @@ def model_bytes(network: Network) -> bytes:
     ends = (
         [
             helper.make_tensor_value_info(
-                model.names[node.name], TensorProto.FLOAT, [1, *network.shapes[node.name]]
+                model.names[node.name], TensorProto.FLOAT, [1, *network.shapes[node.name].as_tuple()]
             )
             for node in nodes
         ]
@@ -122,7 +122,7 @@ class _OnnxModel:
             operator = "MaxPool" if highest else "AveragePool"
             self._node(operator, value, sources[0], ceil_mode=int(node.ceil_mode), **more)
         elif node.op == "flatten":
-            self._node("Reshape", value, sources[0], np.array([1, *network.shapes[node.name]]))
+            self._node("Reshape", value, sources[0], np.array([1, *network.shapes[node.name].as_tuple()]))
         elif node.op in FREE:
             self.names[node.name] = sources[0]
         elif isinstance(node, Upsample):

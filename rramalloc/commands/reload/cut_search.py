@@ -70,7 +70,8 @@ def segment_network(network: Network, timed: Collection[str], chosen: Collection
         if node.name in kept:
             continue
         if node.name in timed and node.name not in chosen:
-            node = Input(name=node.name, shape=tuple(network.shapes[node.name]))
+            shape = network.shapes[node.name]
+            node = Input(name=node.name, shape=shape.as_tuple(), images=shape.images)
         elif isinstance(node, Stage):
             node = node.model_copy(update={"shares": None})
         kept[node.name] = node

@@ -103,7 +103,7 @@ class Width:
         """Return random integers as one input of the network, (channels, height, width)."""
         draw = np.random.default_rng((seed, 2, image, crc32(node.name.encode())))
         return draw.integers(
-            self.low, self.high, size=network.shapes[node.name], endpoint=True, dtype=np.int64
+            self.low, self.high, size=network.shapes[node.name].array, endpoint=True, dtype=np.int64
         )
 
 
@@ -249,7 +249,7 @@ def convolved(node: Stage, tensor: Ints, weights: npt.NDArray[Any], output: Shap
         for at in range(0, made, several):
             few = kernel[:, at : at + several].astype(np.float64)
             total[:, at : at + several] += few @ pixels
-    return total.astype(np.int64).reshape(output)
+    return total.astype(np.int64).reshape(output.array)
 
 
 def _shifted(
@@ -283,7 +283,7 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
     first = inputs[0]
     match node:
         case Elementwise():
-            result = np.broadcast_to(first, output)
+            result = np.broadcast_to(first, output.array)
             for othersor in inputs[1:]:
                 result = result + othersor if node.op == "add" else result * othersor
             return result
@@ -295,9 +295,9 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
         case GlobalPool():
             values = first.reshape(len(first), -1)
             pooled: Ints = values.max(1) if node.op == "global_maxpool" else values.sum(1) // values.shape[1]
-            return pooled.reshape(output)
+            return pooled.reshape(output.array)
         case Flatten() | Regrid():
-            return first.reshape(output)
+            return first.reshape(output.array)
         case Pixelwise():
             return _pixelwise(node, first, width)
         case Select():
@@ -308,14 +308,14 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
             bordered = np.pad(first, ((0, 0), (0, 1), (0, 1)))  # -1 takes a row or column of zeros
             return bordered[:, rows][:, :, columns]
         case Barrier():
-            return np.resize(np.concatenate([othersor.ravel() for othersor in inputs]), output)
+            return np.resize(np.concatenate([othersor.ravel() for othersor in inputs]), output.array)
     raise AssertionError(f"{node.op} is no digital node")
 
 
 def _pooled(node: Pool, tensor: Ints, output: Shape, width: Width) -> Ints:
     """Return the maximum, or mean over the whole kernel rounded down."""
     fill = width.low if node.op == "maxpool" else 0
-    result = np.full(output, fill, dtype=np.int64)
+    result = np.full(output.array, fill, dtype=np.int64)
     for _, image in _shifted(node, tensor, output, fill):
         result = np.maximum(result, image) if node.op == "maxpool" else result + image
     return result if node.op == "maxpool" else result // (node.kernel[0] * node.kernel[1])

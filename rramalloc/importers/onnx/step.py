@@ -298,7 +298,7 @@ class OnnxOperator:
             return self.barrier([x], dims, layout, suffix)
         node, want = x.node, shape_of(dims, layout)
         self.builder.moves += 1
-        if moved.pool != (1, 1) and moved.pool == x.shape[1:]:
+        if moved.pool != (1, 1) and moved.pool == x.shape.grid:
             return self.barrier([x], dims, layout, suffix)
         if moved.pool != (1, 1):
             node = self.emit("maxpool", [node], suffix, kernel=moved.pool, stride=moved.pool)
@@ -321,7 +321,7 @@ class OnnxOperator:
             return self.select(x, dims, x.layout, suffix)
         if not x.layout[axis]:
             return self.expand(x, dims, _grown(x, axis, len(indices)), suffix or "repeat")
-        if max(len(indices), x.dims[axis], *x.shape[1:]) > MAX_TAKEN:
+        if max(len(indices), x.dims[axis], *x.shape.grid) > MAX_TAKEN:
             return self.barrier([x], dims, x.layout, suffix, "picks from a very long axis")
         if len(x.layout[axis]) > 1 and in_raster_order(x.layout, axis):
             column = self.emit("regrid", [x.node], f"{suffix}column", grid=(x.dims[axis], 1))
@@ -349,7 +349,7 @@ class OnnxOperator:
             return self.expand(x, dims, _grown(x, axis, dims[axis]), suffix or "repeat")
         factors = x.layout[axis]
         side = [atom for role in x.layout for atom in role if factors and atom.grid == factors[0].grid]
-        if len(factors) != 1 or len(side) != 1 or max(dims[axis], *x.shape[1:]) > MAX_TAKEN:
+        if len(factors) != 1 or len(side) != 1 or max(dims[axis], *x.shape.grid) > MAX_TAKEN:
             return self.take(x, axis, [-1] * before + list(range(length)) + [-1] * behind, suffix)
         runs = [(-1, before, 0), (0, length, 1), (-1, behind, 0)]
         kept: dict[str, Any] = {("rows", "columns")[factors[0].grid]: [run for run in runs if run[1]]}
