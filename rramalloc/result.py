@@ -121,6 +121,15 @@ class ResultRecord(Result, Record):
         return [name for name in kind.model_fields if name not in self.unlisted]
 
 
+class AnswerRecord(ResultRecord):
+    """Base of what commands answer. not_counted: what times and energies leave out, although the network has
+    it; warnings: what was assumed or ignored.
+    """
+
+    not_counted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
 def frame_of(rows: Iterable[Any], columns: Sequence[str]) -> pd.DataFrame:
     """Return the named fields of records as the columns of a table."""
     import pandas as pd

@@ -19,7 +19,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage, TimedNode
 from rramalloc.records import Record, Steps, absent
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.figures import ENERGY_AREA, EnergyArea, LayerFigures
 from rramalloc.timing.measured_steps import MeasuredSteps
@@ -45,19 +45,17 @@ class NetworkId(Record):
         return cls(name=network.name, sha256=network.plain_sha256)
 
 
-class NetworkResult(ResultRecord):
+class NetworkResult(AnswerRecord):
     """Result about a network on a hardware.
 
-    coverage: how much of the network it is about (None in files of older versions); not_counted: what its
-    times and energies leave out; warnings: what was assumed or ignored. `Case.about` gives all but these.
+    coverage: how much of the network it is about (None in files of older versions). `Case.about` gives these,
+    and not_counted.
     """
 
     format: str
     network: NetworkId
     hardware: Hardware
     coverage: Coverage | None = None
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class BareAllocation(Record):

@@ -58,7 +58,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import Record, absent, check_effort, parse
-from rramalloc.result import ResultRecord, frame_of
+from rramalloc.result import AnswerRecord, frame_of
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import Work
 from rramalloc.status import Status, of_fields
@@ -242,7 +242,7 @@ class ScheduleBaseline(Record):
     ratio: float
 
 
-class ChipletSchedule(ResultRecord):
+class ChipletSchedule(AnswerRecord):
     """A schedule on chiplets: groups of operators, their strategies and submeshes, and its cost.
 
     description: with the schedule in it, as `chiplet cost` reads it; cost: of the schedule; lower_bound: no
@@ -269,7 +269,6 @@ class ChipletSchedule(ResultRecord):
     work: int
     work_s: float
     set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
-    warnings: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
         """Return a data frame with one row per operator: the fields of OperatorRow."""

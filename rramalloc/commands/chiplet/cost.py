@@ -44,7 +44,7 @@ from rramalloc.mapping.options import DEFAULT_MAPPING
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.records import Record, brief
-from rramalloc.result import ResultRecord, frame_of
+from rramalloc.result import AnswerRecord, frame_of
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.latency_table import LatencyTableLike
@@ -113,7 +113,7 @@ class OperatorRow(NamedTuple):
     cost: float
 
 
-class ChipletCost(ResultRecord):
+class ChipletCost(AnswerRecord):
     """Cost of a network on chiplets: the groups one after the other, with the transfers between them.
 
     total: of the groups one after the other (sequential), without what not_counted lists; pipelined: of the
@@ -129,8 +129,6 @@ class ChipletCost(ResultRecord):
     groups: tuple[GroupCost, ...]
     between: tuple[float, ...]
     edges: tuple[EdgeCost, ...]
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -516,7 +514,7 @@ class ComparedDescription(Record):
     ratio: float
 
 
-class ChipletComparison(ResultRecord):
+class ChipletComparison(AnswerRecord):
     """Descriptions side by side.
 
     descriptions: in the order given.
@@ -524,7 +522,6 @@ class ChipletComparison(ResultRecord):
 
     format: Literal["rramalloc-chiplet-comparison/1"] = "rramalloc-chiplet-comparison/1"
     descriptions: tuple[ComparedDescription, ...]
-    warnings: tuple[str, ...] = ()
     rows_in: ClassVar[str] = "descriptions"
 
     def _headline(self) -> tuple[str, str]:

@@ -35,7 +35,7 @@ from rramalloc.network.network import Network
 from rramalloc.network.node import Name
 from rramalloc.parquet import require_parquet, write_parquet
 from rramalloc.records import Record, absent, brief
-from rramalloc.result import Result, ResultRecord
+from rramalloc.result import AnswerRecord, Result
 from rramalloc.units import one_line, rounded
 from rramalloc.version import __version__
 from rramalloc.view.view import View
@@ -209,7 +209,7 @@ class Proposal(Record):
     layers: tuple[ProposedLayer, ...]
 
 
-class EvaluationDocument(ResultRecord):
+class EvaluationDocument(AnswerRecord):
     """Document that `evaluate --format json` prints.
 
     set_values: of the hardware of chip and precision, as in Hardware;
@@ -237,8 +237,6 @@ class EvaluationDocument(ResultRecord):
     ranking: tuple[StrategyTime, ...]
     composed: Composition | None = None
     proposal: Proposal | None = None
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:
         best = f"strategy {one_line(self.best, 60)} takes {rounded(self.time_ns)} ns"

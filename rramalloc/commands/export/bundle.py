@@ -20,7 +20,7 @@ from rramalloc.files import (
     write_text,
 )
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.units import counted
 
 RemarkKind = Literal["rounded", "ignored", "changed", "note"]
@@ -86,7 +86,7 @@ class Bundle(NamedTuple):
     blocks: bool = False
 
 
-class Export(ResultRecord):
+class Export(AnswerRecord):
     """An allocation in the files of one tool.
 
     target: the tool, csv or json; files: one or more; remarks: what the tool does otherwise.
@@ -147,7 +147,7 @@ class CheckedTool(Record):
     reason: str
 
 
-class ExportCheck(ResultRecord):
+class ExportCheck(AnswerRecord):
     """The targets of export.
 
     tools: what each of them says of an allocation.

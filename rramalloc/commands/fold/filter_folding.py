@@ -53,7 +53,7 @@ from rramalloc.network.geometry import MAX_EXTENT, Pads, Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Name, Stage
 from rramalloc.records import Record, check_range
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.search.menu import stage_modes
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, share
@@ -216,7 +216,7 @@ class Folded(Record):
         return Fold(filter=filter_, size=size, inputs=self.filter[3] // (self.n_h * self.n_w))
 
 
-class FilterFold(ResultRecord, Folded):
+class FilterFold(AnswerRecord, Folded):
     """A filter folded until it fills `align` input channels.
 
     rule: as asked; chosen: the rule that made the fold, "unfolded" if none saves work; align_outputs: to
@@ -271,7 +271,7 @@ class FoldedLayer(Folded):
         return None if (self.n_h, self.n_w) == UNFOLDED else (self.n_h, self.n_w)
 
 
-class NetworkFold(ResultRecord):
+class NetworkFold(AnswerRecord):
     """All stages of a network, in network order.
 
     arrays_before, arrays_after: of one copy of each; array_steps_before, array_steps_after: sums of

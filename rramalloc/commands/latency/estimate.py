@@ -8,7 +8,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.importers import NetworkLike, as_network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.timing.latency_table import Flag, LatencyTableLike, as_latency_table
 from rramalloc.timing.measured_layer import MeasuredLayer, timed_nodes
 from rramalloc.units import counted, rounded
@@ -29,7 +29,7 @@ class EstimatedLayer(Record):
         return " ".join(self.flags)
 
 
-class LatencyEstimate(ResultRecord):
+class LatencyEstimate(AnswerRecord):
     """Sum of latencies over a network. share: of a layer in the total.
 
     missing: nodes without weights that the table does not have, counted as 0, as is a negative latency;
@@ -46,7 +46,6 @@ class LatencyEstimate(ResultRecord):
     error: float | None
     layers: tuple[EstimatedLayer, ...]
     missing: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:
         end = "" if self.error is None else f", {self.error:+.1%} from what was measured"

@@ -16,7 +16,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent, check_format, parse
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.status import Status
 from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import counted, rounded
@@ -153,7 +153,7 @@ class PlacementOptions(MappingOptions):
     latency_table: MeasuredSteps | None = None
 
 
-class Placement(ResultRecord):
+class Placement(AnswerRecord):
     """Every array in use, what it holds, and the traffic that follows; `rramalloc-placement/2`.
 
     arrays: each physical array at most once, each needed block exactly once, by chip, tile and index;
@@ -183,8 +183,6 @@ class Placement(ResultRecord):
     links: Annotated[tuple[Link, ...], FailFast()]
     tiles: Annotated[tuple[TileUse, ...], FailFast()]
     arrays: Annotated[tuple[PlacedArray, ...], FailFast(), Field(max_length=MAX_PLACED)]
-    not_counted: Names = ()
-    warnings: Names = ()
 
     @property
     def copies(self) -> FrozenDict[str, int]:

@@ -12,7 +12,7 @@ from rramalloc.commands.size.question import Minimised, Stored
 from rramalloc.files import path_text, write_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import Record
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.status import Status, of_fields
 from rramalloc.units import area, counted, number_of, plain_quantity
 
@@ -102,7 +102,7 @@ class Candidate(Record):
         return self.arrays[1]
 
 
-class Sizing(ResultRecord):
+class Sizing(AnswerRecord):
     """The cheapest chip on which networks reach their goals, with a proof over all candidates.
 
     minimise: area of the chip, or arrays; status: optimal, or bounded where the search ended before;
@@ -129,8 +129,6 @@ class Sizing(ResultRecord):
     chip: SizedChip
     networks: tuple[NetworkOnChip, ...]
     candidates: tuple[Candidate, ...]
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     @property
     def proof(self) -> str:

@@ -14,7 +14,7 @@ from rramalloc.files import to_json
 from rramalloc.frozen import FrozenDict, frozen
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.records import CHECKED
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.timing.figures import FIGURES, Figures
 from rramalloc.units import counted, number_of, rounded, span
 from rramalloc.version import __version__
@@ -162,7 +162,7 @@ def failure(error: BaseException) -> ComputedColumns:
     return {"error_kind": type(error).__name__, "error": lines[0][:_ERROR_LENGTH]}
 
 
-class SweepDocument(ResultRecord):
+class SweepDocument(AnswerRecord):
     """A sweep: the resolved spec, and with `rows` one row per point in the order of the grid."""
 
     rows_in = "rows"
@@ -173,7 +173,6 @@ class SweepDocument(ResultRecord):
     spec: Spec
     networks: tuple[NetworkId, ...]
     hardware: tuple[Hardware, ...]
-    not_counted: tuple[str, ...] = ()
     rows: tuple[SweepRow, ...] | None = None
 
     @classmethod
@@ -210,7 +209,7 @@ class SweepDocument(ResultRecord):
         return f"sweep {self.spec.name or ''}".rstrip(), f"{counted(self.points, 'point')}, {failed:,} failed"
 
 
-class SweepStatus(ResultRecord):
+class SweepStatus(AnswerRecord):
     """Progress of a sweep. failed: points whose row is an error; points_per_s: of the running or last call,
     left_s: at that rate; both None before the first point and at the end.
     """

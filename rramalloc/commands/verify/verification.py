@@ -11,7 +11,7 @@ from rramalloc.allocation.allocation import NetworkId
 from rramalloc.choices import Mapping
 from rramalloc.network.node import Name
 from rramalloc.records import Record, absent
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.units import counted, one_line
 
 FORMAT: Literal["rramalloc-verification/2"] = "rramalloc-verification/2"
@@ -71,7 +71,7 @@ class VerificationOptions(Record):
     noise: NonNegativeFloat
 
 
-class Verification(ResultRecord):
+class Verification(AnswerRecord):
     """Whether the placed accelerator computes what the reference computes; `rramalloc-verification/2`.
 
     verdict: "equal": every value of every node is; "different": see `difference`; "approximate": converters
@@ -96,8 +96,6 @@ class Verification(ResultRecord):
     arrays: Index
     values: Index
     layers: tuple[VerifiedLayer, ...]
-    not_counted: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
     def _headline(self) -> tuple[str, str]:
         verdict = str(self.difference) if self.difference is not None else self.verdict

@@ -16,7 +16,7 @@ from rramalloc.importers import load
 from rramalloc.mapping.demand import Storage
 from rramalloc.methods.registry import method_named
 from rramalloc.public import homes, public
-from rramalloc.result import ResultRecord
+from rramalloc.result import AnswerRecord
 from rramalloc.search.problem import Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
@@ -24,7 +24,7 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
 
-class WarmUp(ResultRecord):
+class WarmUp(AnswerRecord):
     """Result of a warm-up.
 
     functions: that no file held yet; seconds: of their compilation; folder: all files of compiled code lie
