@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import cycle, islice
+from itertools import cycle, islice, takewhile
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
@@ -72,6 +72,7 @@ _MOST_COLUMNS = 4  # of a legend
 _MOST_NUMBERS = 10  # numbers on an axis that has no room for names
 _PNG_SCALE = 2.5  # pixels of a PNG per pixel of the chart: sharp in print
 _LONGEST_LABEL = 28  # characters of a layer's name that an axis shows
+_BEFORE_DIFFERENCE = 4  # letters that a label keeps before the part in which two names differ
 _ROW = 18  # pixels of a row, enough for a line of text
 _LEAST_HEIGHT = 40  # pixels of a panel of few rows
 _MOST_HEIGHT = 640  # pixels of a panel of many rows: it still fits a screen
@@ -122,7 +123,7 @@ class Axis:
     @classmethod
     def of_names(cls, names: Sequence[str], title: str = "", *, numbered: bool = False) -> Axis:
         """Return an axis with one unit for each name."""
-        shown = tuple(label(name) for name in names)
+        shown = labels(names)
         return cls(title, -0.6, max(1, len(names)) - 0.4, names=shown, numbered=numbered)
 
     @classmethod
@@ -346,7 +347,7 @@ class Chart:
         names = [
             {
                 "name": f"{axis}_names_{place}",
-                "value": [label(name, longest) for name in getattr(panel, axis).names],
+                "value": labels(getattr(panel, axis).names, longest),
             }
             for place, panel in enumerate(self.panels)
             for axis in "xy"
@@ -559,6 +560,23 @@ def label(text: str, longest: int = _LONGEST_LABEL) -> str:
     if len(text) > longest:
         text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
     return printable(text)
+
+
+def labels(names: Sequence[str], longest: int = _LONGEST_LABEL) -> tuple[str, ...]:
+    """Return names as `label` has them; those that would read alike keep the part in which they differ."""
+    shown = [label(name, longest) for name in names]
+    alike: dict[str, set[str]] = {}
+    for text, name in zip(shown, names, strict=True):
+        alike.setdefault(text, set()).add(name)
+    for place, (text, name) in enumerate(zip(shown, names, strict=True)):
+        if len(alike[text]) > 1:
+            same = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike[text], strict=False))
+            begin = max(0, len([*same]) - _BEFORE_DIFFERENCE)
+            shown[place] = "…" + label(name[begin:], longest - 1)
+    if len(set(shown)) < len(set(names)):  # they differ in several places: each gets its number
+        number = {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
+        shown = [f"{number[name]} {label(name, max(4, longest - 5))}" for name in names]
+    return tuple(shown)
 
 
 def figure_format(path: str | os.PathLike[str]) -> str:

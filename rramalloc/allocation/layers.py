@@ -31,7 +31,7 @@ from rramalloc.chart import (
 from rramalloc.timing.buffers import NO_BUFFERS, Buffers
 from rramalloc.timing.figures import energy_parts
 from rramalloc.units import area, counted, rounded, size, steps
-from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, table
+from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, busy_period, table
 
 _LINEAR = 100
 """Copies up to which their axis is linear."""
@@ -42,7 +42,8 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
     """Chart the copies of every layer, and how long it is busy and how many of the arrays it holds."""
     if not result.layers:
         return None
-    layers, makespan = result.layers[: detail.marks], max(1, result.makespan)
+    layers = result.layers[: detail.marks]
+    period, of_period = busy_period(result)
     used = max(1, sum(layer.arrays for layer in result.layers))
     most = max(layer.copies for layer in layers)
     scale: Literal["linear", "log"] = "log" if most > _LINEAR else "linear"
@@ -50,7 +51,7 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
         "place": list(range(len(layers))),
         **lists(layers, "layer=name, copies, arrays"),
         "held": [round(100 * layer.arrays / used, 3) for layer in layers],
-        "busy": [round(100 * layer.normal_op / makespan, 3) for layer in layers],
+        "busy": [round(100 * layer.normal_op / max(1, period or 0), 3) for layer in layers],
         "batches": [layer.batches for layer in layers],
     }
     shares = "share of the arrays [%]=held, batches, busy [%]=busy"
@@ -83,9 +84,9 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
     return Chart(
         "Copies and busy time",
         panels,
-        _summary(layers, result.makespan),
+        _summary(layers, period or 0, of_period),
         _heading(result),
-        note="Busy: the time in which a layer computes, in percent of the makespan.",
+        note=f"Busy: the time in which a layer computes, in percent of the {of_period}.",
     )
 
 
@@ -102,12 +103,12 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
     )
 
 
-def _summary(layers: Sequence[Layer], makespan: int) -> str:
+def _summary(layers: Sequence[Layer], period: int, of_period: str) -> str:
     most = max(layers, key=lambda layer: layer.copies)
     busiest = max(layers, key=lambda layer: layer.normal_op)
     return (
         f"Bars of the copies of {len(layers)} layers: most has {most.name} with {most.copies:,}. "
-        f"{busiest.name} computes longest, {busiest.normal_op:,} of {makespan:,} steps."
+        f"{busiest.name} computes longest, {busiest.normal_op:,} of the {period:,} of the {of_period}."
     )
 
 

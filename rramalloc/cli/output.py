@@ -17,7 +17,7 @@ from rramalloc.files import to_json
 from rramalloc.units import printable
 from rramalloc.view.terminal import print_view
 from rramalloc.view.text import csv_of, latex_of, markdown_of
-from rramalloc.view.view import with_columns
+from rramalloc.view.view import busy_period, with_columns
 from rramalloc.view.width import width_of, wrapped
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def deliver(
     with written(writes):
         view = result.view(**known)
         if given.get("columns"):
-            view = with_columns(view, names_of(given["columns"]), getattr(result, "makespan", None))
+            view = with_columns(view, names_of(given["columns"]), busy_period(result)[0])
         if given["output_format"] == "json":
             print_json(result.to_dict())
         else:

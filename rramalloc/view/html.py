@@ -42,13 +42,13 @@ def escaped(text: str) -> str:
 def section_html(view: View, name: str, detail: Detail = FIGURE) -> str:
     """Return the HTML of a view under the anchor `name`: numbers on top, words, charts, tables."""
     charts = [chart for draw in view.charts.values() if (chart := draw(detail=detail)) is not None]
-    shown = [_chart(chart, f"{name}-{place}") for place, chart in enumerate(charts, 1)]
+    shown = [_chart(chart, f"{name}-{place}", view.title) for place, chart in enumerate(charts, 1)]
     tables = [table for table in view.tables if table.records]
     shown += [
         table_html(table, f"{name}-t{place}", detail, open_=not place) for place, table in enumerate(tables)
     ]
     facts = ""  # of a number: its name, the value, and below it what goes on from it
-    for fact in view.facts:
+    for fact in sorted(view.facts, key=lambda fact: fact.name != view.answer):
         if not isinstance(fact.value, str):
             more = fact.note.lstrip(",;: ")
             note = f"<dd class=sub>{escaped(more)}</dd>" if more else ""
@@ -149,7 +149,8 @@ def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool 
     return f'<div class="table"><h3>{escaped(table.title)}</h3>{inner}</div>'
 
 
-def _chart(chart: Chart, name: str) -> str:
+def _chart(chart: Chart, name: str, of_view: str) -> str:
+    """Return the HTML of a chart; of_view: what it is of, where its heading does not say it."""
     buttons = "".join(
         f'<button type="button" data-do="{action}" aria-label="{title}" title="{title}">{shown}</button>'
         for action, shown, title in _ZOOMS
@@ -159,11 +160,14 @@ def _chart(chart: Chart, name: str) -> str:
     how = "Keys: plus and minus zoom, arrows move, 0 shows all." if chart.zoom else ""
     note = f'<p class="note">{escaped(chart.note)}</p>' if chart.note else ""
     specs = safe_json(_packed(chart.page_specs()))
+    heading = chart.heading or (of_view,)
+    of = "".join(f'<p class="sub">{escaped(line)}</p>' for line in heading)
+    told = escaped(" ".join(filter(None, (*heading, chart.summary, how))))
     return (
         f'<figure class="chart" data-chart="{name}" data-zoom="{chart.zoom}">'
         f'<figcaption><h3 id="{name}-title">{escaped(chart.title)}</h3>'
-        f"{tools}</figcaption>"
-        f'<p class="hidden" id="{name}-told">{escaped(chart.summary)} {how}</p>'
+        f"{tools}</figcaption>{of}"
+        f'<p class="hidden" id="{name}-told">{told}</p>'
         f'<div class="plot" id="{name}" tabindex="0" role="group" aria-labelledby="{name}-title" '
         f'aria-describedby="{name}-told"></div>{_keys(chart.keys)}{note}'
         '<span class="hidden" role="status"></span>'

@@ -18,6 +18,8 @@ _COLUMN = re.compile(r"(?:(?P<heading>[^=]+)=)?(?P<field>[\w.]+)(?:\[(?P<unit>.+
 _COUNTS = ("steps", "ticks", "cycles", "arrays")
 """Units that a heading leaves out: its words, or a fact beside the table, say what is counted."""
 Rows = Sequence[Sequence[Any]]
+_OF_INTERVAL = ("target_interval", "target_interval_ns", "target_throughput")
+"""Options whose questions are about the interval."""
 NONE = "-"
 """Text in place of an unknown value."""
 
@@ -220,9 +222,10 @@ def table(
 class View:
     """Content that a result shows.
 
-    kind: of the result; title: what it is about; sentence: what came out; tables: the first is that of the
-    result, which CSV takes unless `csv` is another; charts: by the name that `result.plot` has for them;
-    notes: what was assumed, left out or ignored; made: how the result was made, which only a page tells.
+    kind: of the result; title: what it is about; sentence: what came out; answer: name of the fact that a
+    page shows first; tables: the first is that of the result, which CSV takes unless `csv` is another;
+    charts: by the name that `result.plot` has for them; notes: what was assumed, left out or ignored; made:
+    how the result was made, which only a page tells.
     """
 
     kind: str
@@ -234,6 +237,7 @@ class View:
     notes: tuple[str, ...] = ()
     made: tuple[Fact, ...] = ()
     csv: Table | None = None
+    answer: str = ""
 
     @classmethod
     def of(
@@ -249,6 +253,7 @@ class View:
         charts: Mapping[str, Draw] | None = None,
         notes: Iterable[str] = (),
         csv: Table | None = None,
+        answer: str = "",
     ) -> View:
         """Return the view of a result, with the facts that all results have around its own.
 
@@ -271,13 +276,14 @@ class View:
             notes=(*notes, *(f"warning: {warning}" for warning in getattr(result, "warnings", ()))),
             made=tuple(_provenance(result)),
             csv=csv,
+            answer=answer,
         )
 
 
-def with_columns(view: View, names: Sequence[str], makespan: int | None) -> View:
+def with_columns(view: View, names: Sequence[str], period: int | None) -> View:
     """Return the view with these columns in its first table, by the names of their fields.
 
-    makespan: of the result, of which `busy` is the part that a layer computes; None where it has none.
+    period: time of which `busy` is the part that a layer computes; None where the result has none.
     Raises UnknownNameError.
     """
     given = view.csv or view.tables[0]
@@ -285,15 +291,24 @@ def with_columns(view: View, names: Sequence[str], makespan: int | None) -> View
     fields = getattr(type(given.records[0]), "model_fields", {}) if given.records else {}
     for name in fields:
         columns.setdefault(name, Column(words_of(name), name))
-    if makespan is not None and "batches" in fields:
+    if period is not None and "batches" in fields:
         columns["busy"] = Column(
-            "busy", "busy", lambda layer: layer.batches * (layer.cycles or 1) / makespan, given="share"
+            "busy", "busy", lambda layer: layer.batches * (layer.cycles or 1) / period, given="share"
         )
     for name in names:
         if name not in columns:
             raise UnknownNameError("column", name, [*columns])
     chosen = replace(view.tables[0], columns=tuple(columns[name] for name in names), spare=())
     return replace(view, tables=(chosen, *view.tables[1:]), csv=None)
+
+
+def busy_period(result: Any) -> tuple[int | None, str]:
+    """Return the time that the question is of, and its name: layers are busy in a part of it."""
+    target = getattr(result, "options", None)
+    asked = (getattr(target, name, None) for name in _OF_INTERVAL)
+    if getattr(result, "objective", "") == "interval" or any(value is not None for value in asked):
+        return result.interval, "interval"
+    return getattr(result, "makespan", None), "makespan"
 
 
 def _about(result: Any, extent: str) -> Iterable[Fact]:

@@ -22,7 +22,7 @@ import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.layers import copies_chart
 from rramalloc.allocation.timeline import timeline_chart
-from rramalloc.chart import FORMATS, LAYERS, Axis, Chart, Marks, fills, label
+from rramalloc.chart import FORMATS, LAYERS, Axis, Chart, Marks, fills, label, labels
 from rramalloc.commands.compare.view import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
@@ -139,6 +139,23 @@ def test_names_are_no_markup_in_the_file(tmp_path: Path) -> None:
 )
 def test_labels(text: str, shown: str) -> None:
     assert label(text) == shown
+
+
+@pytest.mark.parametrize("longest", [12, 28])
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"backbone.features.denseblock3.denselayer{n}.conv2.weight_quantised" for n in range(24)],
+        ["a" * 40 + "x" + "b" * 40 + str(n) + "c" * 40 for n in range(3)],
+        ["same.name.of.a.layer.that.is.long"] * 2 + ["same.name.of.a.layer.it.is.not.long"],
+    ],
+    ids=["torchvision", "differ in the middle", "given twice"],
+)
+def test_two_labels_never_read_alike(names: list[str], longest: int) -> None:
+    shown = labels(names, longest)
+    assert len(set(shown)) == len(set(names))
+    assert max(map(len, shown)) <= longest
+    assert [shown[names.index(name)] for name in names] == [*shown]
 
 
 def test_bars_of_the_timeline() -> None:

@@ -16,10 +16,11 @@ from rramalloc.allocation.layers import (
 )
 from rramalloc.allocation.timed import Timed
 from rramalloc.commands.optimize.convergence import convergence_chart
+from rramalloc.network.coverage import name_some
 from rramalloc.search.objective import OBJECTIVES
 from rramalloc.timing.buffers import NO_BUFFERS
-from rramalloc.units import area, counted, duration, energy, number_of, rounded, share, steps
-from rramalloc.view.view import Fact, View
+from rramalloc.units import area, counted, duration, energy, number_of, quantity, rounded, share, steps
+from rramalloc.view.view import Fact, View, busy_period
 
 
 def allocation_view(
@@ -42,6 +43,7 @@ def allocation_view(
         tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(stored)),
         charts=layer_charts(allocation, stored, timed)
         | {"convergence": partial(convergence_chart, allocation)},
+        answer=_answer(allocation),
     )
 
 
@@ -83,14 +85,47 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
 def _opening(allocation: Allocation, timed: Timed | None) -> str:
     """Return the sentence on top: time, energy and area, the gap to the bound, and the bottleneck."""
     rate, latency_ns = allocation.throughput_per_s, allocation.latency_ns
-    parts = [steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)]
-    parts[0] += " for one input"
+    time = steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)
+    parts = [f"{time} for one input"]
+    if (inputs := allocation.options.inputs) is not None:
+        parts.insert(
+            0, f"{quantity(allocation.objective_value, allocation.objective_unit)} for {inputs} inputs"
+        )
+    is_of_interval = busy_period(allocation)[1] == "interval"
+    if is_of_interval:
+        unit_ns, interval = allocation.unit_ns, allocation.interval
+        every = steps(interval, allocation.time_unit) if unit_ns is None else duration(interval * unit_ns)
+        parts.insert(0, f"an input every {every}")
+    if allocation.objective == "arrays":
+        parts.insert(0, counted(allocation.arrays.used, "array"))
     parts += [] if rate is None else [f"{rounded(rate)} inputs a second"]
     parts += [] if allocation.energy_pj is None else [f"{energy(allocation.energy_pj)} an input"]
     parts += [] if allocation.area_um2 is None else [area(allocation.area_um2)]
-    limit = _limit(allocation.layers, allocation.makespan) if timed is None else timed.limit
+    if is_of_interval:
+        limit = _limit_of_interval(allocation)
+    else:
+        limit = _limit(allocation.layers, allocation.makespan) if timed is None else timed.limit
     words = f"{', '.join(parts)}; {_gap(allocation)}"
     return f"{words}; {limit}" if limit else words
+
+
+def _answer(allocation: Allocation) -> str:
+    """Return the name of the fact that answers the question."""
+    if allocation.options.inputs is not None:
+        return "inputs"
+    if allocation.objective == "latency":
+        return "makespan" if allocation.latency_ns is None else "latency"
+    return {"edp": "EDP"}.get(allocation.objective, allocation.objective)
+
+
+def _limit_of_interval(allocation: Allocation) -> str:
+    """Return the layers that set the interval, in words."""
+    longest = max((layer.normal_op for layer in allocation.layers), default=0)
+    names = [layer.name for layer in allocation.layers if layer.normal_op == longest]
+    if allocation.options.sequences is not None or not names:
+        return ""  # the interval follows from the latency
+    which = name_some(names)
+    return f"{which} {'sets' if len(names) == 1 else 'set'} the interval: busy in {longest:,} of its steps"
 
 
 def _gap(allocation: Allocation) -> str:

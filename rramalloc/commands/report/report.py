@@ -145,7 +145,7 @@ def _view(source: Source, timed: Timed | None) -> View:
     if not isinstance(source.result, Allocation | Simulation):
         made: View = source.result.view()
         return made
-    view = source.result.view(timed=timed)
+    view = source.result.view(timed=timed, efficiency=source.result.tops is not None)
     return view if timed is not None else replace(view, notes=(*view.notes, _LACKS))
 
 

@@ -178,7 +178,7 @@ def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
             groups.setdefault((row.network, row.hardware), []).append(row)
     charts: dict[str, Draw] = {}
     for (network, hardware), points in list(groups.items())[:_MOST_GROUPS]:
-        of = f"{network} on {hardware}" if len(groups) > 1 else ""
+        of = f"{network} on {hardware}"
         timed = all(row.latency_ns is not None for row in points)
         up = "latency_ns" if timed else "makespan"
         charts[f"{network} {hardware}"] = partial(sweep_chart, points, "arrays", up, of)

@@ -83,6 +83,29 @@ def test_an_allocation_opens_with_what_holds_it_back(shown: dict[str, Path]) -> 
     assert "a step takes" not in alone
 
 
+def test_a_page_answers_the_question() -> None:
+    """By hand, 5 arrays: four copies of 16 windows and one of 4 have an interval of 4 steps."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 4, 4]},
+        {"name": "first", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+        {"name": "last", "op": "conv", "inputs": ["first"], "out_channels": 2, "kernel": 2, "stride": 2},
+    ]
+    network = rramalloc.Network.build("two", nodes)
+    found = rramalloc.optimize(network, 5, objective="interval", hardware="isaac-todaes")
+    assert found.interval == 4
+    page = rramalloc.report([found], networks=[network])
+    tiles = re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd>", page)
+    assert tiles[0] == ("Interval", "4 steps")
+    limit = re.search(r'<p class="limit">(.*?)</p>', page)
+    assert limit is not None
+    assert limit[1].startswith("an input every ")
+    assert "first, last set the interval: busy in 4 of its steps" in limit[1]
+    assert "in percent of the interval" in page
+    headings = re.findall(r'</figcaption><p class="sub">(.*?)</p>', page)
+    assert len(headings) == page.count("<figcaption>") > 2
+    assert all("two" in heading for heading in headings)
+
+
 def test_headline_and_table_say_what_the_allocation_says(shown: dict[str, Path]) -> None:
     told = json.loads(shown["allocation"].read_text())
     page = Page(made(shown, "allocation"))
