@@ -59,16 +59,18 @@ class ModeTable(NamedTuple):
     """Modes as columns, int64, a row each, as compiled code reads them.
 
     tall, wide: windows of a block; top, left: pixels by which the first block begins outside of the grid;
-    columns: blocks in a row of blocks; total: blocks; groups, sharing, spread, tile: as in ArrayCount, which
-    give the cost of any number of copies; weight_bits, input_bits, kind: as in Mode; sensitivity: to the
-    bits, in parts of its limit; weight: cost of an array; least, most: copies that are allowed; price: of an
-    array, its weight plus the prices of the limited axes; bits_price: price of the sensitivity of a mode.
+    image: pixel rows of one image; columns: blocks in a row of blocks; total: blocks; groups, sharing,
+    spread, tile: as in ArrayCount, which give the cost of any number of copies; weight_bits, input_bits,
+    kind: as in Mode; sensitivity: to the bits, in parts of its limit; weight: cost of an array; least, most:
+    copies that are allowed; price: of an array, its weight plus the prices of the limited axes; bits_price:
+    price of the sensitivity of a mode.
     """
 
     tall: Any
     wide: Any
     top: Any
     left: Any
+    image: Any
     columns: Any
     total: Any
     groups: Any

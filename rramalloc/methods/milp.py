@@ -99,8 +99,9 @@ class CopyChoices:
 
 def _block_of(modes: ModeTable, pixel: Pair) -> Ints:
     """Return the number of the block that holds a pixel of the output, for the blocks of every mode."""
-    row, column = (pixel[0] + modes.top) // modes.tall, (pixel[1] + modes.left) // modes.wide
-    numbers: Ints = row * modes.columns + column
+    image, y = np.divmod(pixel[0], modes.image)
+    rows = image * -(-(modes.image + modes.top) // modes.tall) + (y + modes.top) // modes.tall
+    numbers: Ints = rows * modes.columns + (pixel[1] + modes.left) // modes.wide
     return numbers
 
 

@@ -127,6 +127,7 @@ def _working_memory(edges: FlatEdges, longest: Ints) -> Beam:
     return Beam(
         state=State(*by_stage[:2]),
         shapes=Shapes(*by_stage[2:8]),
+        image=edges.image,
         ticks=by_stage[8],
         begin=by_stage[9],
         starts=np.zeros((width + 1) * room * len(slots), dtype=np.int64),

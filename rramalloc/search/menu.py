@@ -319,7 +319,15 @@ def _stage_modes(key: tuple[Any, ...]) -> StageModes:
     count = ArrayCount(np.full_like(ph, groups), sharing, spread, np.ones_like(ph))
     count = (count if own_tiles is None else count.in_own_tiles(own_tiles)).weighted(weight)
     table = ModeTable.of(
-        tall=ph, wide=pw, top=top, left=left, columns=in_row, total=total, **count._asdict(), weight=weight
+        tall=ph,
+        wide=pw,
+        top=top,
+        left=left,
+        image=height,
+        columns=in_row,
+        total=total,
+        **count._asdict(),
+        weight=weight,
     )
     return _listed(table.take(table.arrays(1) <= most), most)
 
@@ -365,6 +373,7 @@ def _listed_in(problem: Problem, stage: int, most: int, mode: Mode) -> StageMode
         wide=grid.block[1],
         top=grid.phase[0],
         left=grid.phase[1],
+        image=grid.image_height,
         columns=grid.columns,
         total=grid.total,
         **count._asdict(),

@@ -96,7 +96,7 @@ class Machine:
             for block in self.blocks(stage):
                 top = [pad % size for pad, size in zip(pads_of(stage), unit_of(stage), strict=True)]
                 in_row = -(-(shape.width + top[1]) // block[1])
-                blocks = -(-(shape.height + top[0]) // block[0]) * in_row
+                blocks = shape.images * -(-(shape.height + top[0]) // block[0]) * in_row
                 of = _BlockOf(self, stage, machine, block, weight_bits, input_bits)
                 for copies in range(1, blocks + 1):
                     arrays = of.arrays(copies)
@@ -472,9 +472,10 @@ def _layout(machine: Machine, shapes: Sequence[tuple[int, Pixel]]) -> _Layout:
     for number, block in shapes:
         stage, shape = stages[number], network.shapes[stages[number].name]
         top, left = (pad % size for pad, size in zip(pads_of(stage), unit_of(stage), strict=True))
-        cut: dict[Pixel, list[int]] = {}
-        for y, x in product(range(shape.height), range(shape.width)):
-            place = (y + top) // block[0], (x + left) // block[1]
+        cut: dict[tuple[int, int, int], list[int]] = {}
+        for y, x in product(range(shape.images * shape.height), range(shape.width)):
+            image, row = divmod(y, shape.height)
+            place = image, (row + top) // block[0], (x + left) // block[1]
             cut.setdefault(place, []).append(int(first[number]) + y * shape.width + x)
         for place in sorted(cut):
             windows += cut[place]

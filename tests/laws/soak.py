@@ -29,6 +29,7 @@ SAME = 1e-9
 FEATURES = ("modes", "time", "kinds", "bits")
 """What may meet: mapping sdk, own clocks or a memory or both, kinds of arrays, and a table of bits."""
 OPS = ("conv", "conv", "conv", "conv_transpose", "add", "concat", "maxpool", "upsample", "linear", "flatten")
+IMAGE_OPS = (*OPS, "raster", "windows", "merge", "reduce", "frames")
 LEAST_ALLOCATIONS = 20
 Mask = npt.NDArray[np.bool_]
 
@@ -97,11 +98,11 @@ def draw(random: Random, features: Sequence[str], least: int, most: int) -> Draw
     Bits are drawn only if asked for, as no front takes them.
     """
     while True:
-        more = [name for name in FEATURES if name != "bits" and random.random() < 0.25]
+        more = [name for name in (*FEATURES, "images") if name != "bits" and random.random() < 0.25]
         chosen = {*features, *more}
         if "time" in chosen:
             chosen |= set(random.choice((["clock"], ["memory"], ["clock", "memory"])))
-        network = _network(random, large=most > 10**5)
+        network = _network(random, large=most > 10**5, images=4 if "images" in chosen else 1)
         machine = Machine(
             network,
             _hardware(random, chosen),
@@ -116,9 +117,11 @@ def draw(random: Random, features: Sequence[str], least: int, most: int) -> Draw
             return drawn
 
 
-def _network(random: Random, *, large: bool) -> Network:
-    """A chain, or a graph of any operators; some layers have bits of their own."""
-    if random.random() < 0.4:
+def _network(random: Random, *, large: bool, images: int = 1) -> Network:
+    """A chain, or a graph of any operators; some layers have bits of their own. images: most of an input."""
+    if images > 1:
+        nodes = random_network(random, 5, 3, IMAGE_OPS, images).to_dict()["nodes"]
+    elif random.random() < 0.4:
         nodes = random_network(random, 8 if large else 6, 5, OPS).to_dict()["nodes"]
     else:
         shape = [random.choice((1, 2, 4)), random.choice((1, 1, 2, 3, 4)), random.choice((2, 3, 4, 6))]

@@ -36,6 +36,7 @@ from rramalloc.timing.kernel import NEXT_STEP, Shapes, batch_starts
 from rramalloc.timing.simulate import makespan_of
 
 OPS = ("conv", "conv", "conv", "add", "maxpool", "concat", "relu", "upsample", "conv_transpose")
+IMAGE_OPS = (*OPS, "raster", "windows", "merge", "strided", "reduce", "frames", "take", "stack")
 MOST_WAYS = 4000
 
 
@@ -95,12 +96,14 @@ def modes_of(problem: Problem, stage: int, most: int) -> Iterator[tuple[Mode, in
                 yield Mode((tall, wide), copies), arrays.arrays(copies)
 
 
-def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS) -> Solved | None:
+def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS, images: int = 1) -> Solved | None:
     """All allocations of a small random problem; None if there are too many or too few of them.
 
     tick: periods and lags of random multiples of it; 0: stages step together.
     """
     network = random_network(random, 5, 5, OPS)
+    if images > 1:
+        network = random_network(random, 5, 4, IMAGE_OPS, images)
     lines = random.choice((8, 16, 32, 64))
     hardware = load_hardware("plain").with_crossbar(lines, lines)
     options = MappingOptions(mapping="sdk")
@@ -137,19 +140,21 @@ def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS) -> Solved 
     return Solved(problem, min(ways)[0], ways, clocks)
 
 
-def examples(seed: int, count: int, tick: int = 0, most_ways: int = MOST_WAYS) -> Iterator[Solved]:
+def examples(
+    seed: int, count: int, tick: int = 0, most_ways: int = MOST_WAYS, images: int = 1
+) -> Iterator[Solved]:
     random = Random(seed)
     while count:
-        case = solved(random, tick, most_ways)
+        case = solved(random, tick, most_ways, images)
         if case is not None:
             count -= 1
             yield case
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "images"), [*((seed, 1) for seed in range(6)), (30, 4), (31, 4), (32, 6)])
+def test_bounds_hold_and_the_best_modes_are_found(seed: int, images: int) -> None:
     missed = 0
-    for case in examples(seed, 12):
+    for case in examples(seed, 12, images=images):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
         assert case.problem.arrays(answer.choice.copies, answer.choice.modes) <= case.problem.budget
@@ -159,10 +164,12 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int) -> None:
     assert missed == 0
 
 
-@pytest.mark.parametrize(("seed", "tick"), [(20, 1), (21, 1), (22, 7), (23, 10**9)])
-def test_bounds_hold_with_own_clocks(seed: int, tick: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "tick", "images"), [(20, 1, 1), (21, 1, 1), (22, 7, 1), (23, 10**9, 1), (33, 7, 4)]
+)
+def test_bounds_hold_with_own_clocks(seed: int, tick: int, images: int) -> None:
     missed = 0
-    for case in examples(seed, 12, tick, 300):
+    for case in examples(seed, 12, tick, 300, images):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
         reached = makespan_of(case.problem.in_modes(answer.choice.modes).graph, answer.choice.copies)

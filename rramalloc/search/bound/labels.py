@@ -57,7 +57,7 @@ _MILD = 0.5  # the time of a stage alone
 _BUSY = 0.4  # time that a producer is taken to run, in targets
 TIGHT_ROUNDS = 5  # rounds of prices at most
 _TIGHT_ENOUGH = 0.9  # a round that keeps more than this part of the modes is the last one
-_OF_MODES = ("tall", "wide", "top", "left", "columns")
+_OF_MODES = ("tall", "wide", "top", "left", "image", "columns")
 """Columns of every mode that the tables read."""
 _OF_ENTRIES = ("low", "high", "batches", "period")
 """Columns of every mode and its copies that they read."""

@@ -659,7 +659,9 @@ def stage_candidates(
     row = each.row[entry]
     table = each.table.take(row)
     period = each.clock.of_each(row, low) / unit
-    columns = {name: getattr(table, name) for name in ("tall", "wide", "top", "left", "columns", "total")}
+    columns = {
+        name: getattr(table, name) for name in ("tall", "wide", "top", "left", "image", "columns", "total")
+    }
     cost = table.arrays(low)
     taken = [
         cost,

@@ -25,7 +25,7 @@ from rramalloc.search.kernels.deadlines import set_deadlines
 from rramalloc.search.kernels.limits import batches_of
 from rramalloc.search.kernels.moves import write_shape, write_shapes
 from rramalloc.search.kernels.schedule import time_all
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, needed_pixels, run_stage
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Timeline, block_row, needed_pixels, run_stage
 
 UNREACHED = 2**60
 """Arrays where no allocation was found that meets the target."""
@@ -100,16 +100,17 @@ class Trace(NamedTuple):
 class Beam(NamedTuple):
     """Working memory, and how much is kept.
 
-    state: a State, that which is looked at; shapes, ticks, begin: of its stages; starts: of all states that
-    are still read, those of stage k from place[k] on, longest[k] for each state; oldest[k]: the first stage
-    that stage k or a later one reads, n + 1 of them; pixels: times of one stage; late: of a state, then of
-    its parent.
+    state: a State, that which is looked at; shapes, ticks, begin: of its stages; image: rows of an image of
+    each; starts: of all states that are still read, those of stage k from place[k] on, longest[k] for each
+    state; oldest[k]: the first stage that stage k or a later one reads, n + 1 of them; pixels: times of one
+    stage; late: of a state, then of its parent.
 
     reach: latenesses from -reach to reach are told apart, later ones are dropped.
     """
 
     state: Any
     shapes: Any
+    image: Any
     ticks: Any
     begin: Any
     starts: Any
@@ -192,8 +193,8 @@ def _raise_late(beam: Any, low: int, high: int, at: int) -> None:
             p = pixel_deadlines.stage[entry]
             per_tall, per_wide, inverse = 1.0 / shapes.tall[p], 1.0 / shapes.wide[p], 1.0 / copies[p]
             above, beside, columns = shapes.top[p] + 0.5, shapes.left[p] + 0.5, shapes.columns[p]
-            begin, period = beam.begin[p], beam.ticks[p]
-        block = np.int64((pixel_deadlines.row[entry] + above) * per_tall) * columns
+            begin, period, image = beam.begin[p], beam.ticks[p], beam.image[p]
+        block = block_row(pixel_deadlines.row[entry], per_tall, above, image) * columns
         block += np.int64((pixel_deadlines.column[entry] + beside) * per_wide)
         time = beam.starts[begin + np.int64((block + 0.5) * inverse)] + period - pixel_deadlines.time[entry]
         part = at + pixel_deadlines.part[entry]

@@ -25,6 +25,7 @@ import numpy as np
 
 from rramalloc.compiled import compiled, compiled_maker, compiled_maker_part, compiled_part
 from rramalloc.search.kernels.prices import with_slack
+from rramalloc.timing.kernel import block_row, last_row
 
 _FAR = 1e18  # stands for an infinite time: above every sum of ticks and payments
 _MOST = 2**60
@@ -42,6 +43,7 @@ class LabelledModes(NamedTuple):
     wide: Any
     top: Any
     left: Any
+    image: Any
     columns: Any
     low: Any
     high: Any
@@ -154,20 +156,22 @@ def _fill_reaches(modes: Any, fastest: Any, pairs: Any, reaches: Any) -> None:
         base, count = pairs.check_first[i], pairs.check_first[i + 1] - pairs.check_first[i]
         for mode in range(modes.first[i], modes.first[i + 1]):
             m, low, across = modes.label[mode], modes.low[mode], modes.columns[mode]
-            tall, top = modes.tall[mode], modes.top[mode]
+            tall, top, image = modes.tall[mode], modes.top[mode], modes.image[mode]
             r = (low - 1) // across
-            end = min((r + 1) * tall - top, modes.height[i])
+            end = last_row(r, tall, top, image) + 1
             # The minimum over the modes of a label: no mode of it needs less, so waits built from it hold for
             # all.
             reaches.first_row[i, m] = min(reaches.first_row[i, m], end)
             end = ((low - 1) % across + 1) * modes.wide[mode] - modes.left[mode]
             reaches.first_column[i, m] = min(reaches.first_column[i, m], end, modes.width[i])
-            reaches.above[i, m] = min(reaches.above[i, m], max(r * tall - top, 0))
+            reaches.above[i, m] = min(
+                reaches.above[i, m], last_row(r - 1, tall, top, image) + 1 if r > 0 else 0
+            )
             row, end, time = -1, 0, 0
             for y in range(count):
-                r = (pairs.checked[base + y] + top) // tall
+                r = block_row(pairs.checked[base + y], 1.0 / tall, top + 0.5, image)
                 if r != row:
-                    row, end = r, min((r + 1) * tall - top, modes.height[i])
+                    row, end = r, last_row(r, tall, top, image) + 1
                     # Fewest copies put the last block of the row into its latest batch: the fewest batches
                     # still follow.
                     time = (modes.batches[mode] - (r * across + across - 1) // low) * modes.period[mode]
@@ -181,14 +185,14 @@ def _fill_delivered(modes: Any, p: int, end: int, delivered: Any) -> None:
     """Fill the least ticks of every label until each row of p is complete up to a column."""
     delivered[: modes.height[p], : modes.size[p]] = _MOST
     for mode in range(modes.first[p], modes.first[p + 1]):
-        k, tall, top = modes.label[mode], modes.tall[mode], modes.top[mode]
+        k, tall, top, image = modes.label[mode], modes.tall[mode], modes.top[mode], modes.image[mode]
         last, per_batch = (end + modes.left[mode]) // modes.wide[mode], 1.0 / modes.high[mode]
         y, r = 0, 0
         while y < modes.height[p]:
             # Most copies finish block `last` earliest; 0.5 keeps the product with the inverse on the right
             # side.
             time = (np.int64((last + 0.5) * per_batch) + 1) * modes.period[mode]
-            following = min((r + 1) * tall - top, modes.height[p])
+            following = last_row(r, tall, top, image) + 1
             while y < following:
                 delivered[y, k] = min(delivered[y, k], time)
                 y += 1
@@ -239,7 +243,10 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
             if pairs.user_row[e] >= 0:
                 for mode in range(modes.first[i], modes.first[i + 1]):
                     m = modes.label[mode]
-                    block = (pairs.user_row[e] + modes.top[mode]) // modes.tall[mode] * modes.columns[mode]
+                    per_tall, top = 1.0 / modes.tall[mode], modes.top[mode] + 0.5
+                    block = (
+                        block_row(pairs.user_row[e], per_tall, top, modes.image[mode]) * modes.columns[mode]
+                    )
                     block += (pairs.user_column[e] + modes.left[mode]) // modes.wide[mode]
                     time = (modes.batches[mode] - block // modes.low[mode]) * modes.period[mode] + delay
                     waits.tail[e, m] = min(waits.tail[e, m], time)
@@ -254,13 +261,14 @@ def fill_waits(modes: Any, fastest: Any, pairs: Any, waits: Any) -> None:
                 k, per_batch, period = fastest.label[mode], 1.0 / fastest.high[mode], fastest.period[mode]
                 per_row, per_column = 1.0 / fastest.tall[mode], 1.0 / fastest.wide[mode]
                 across, top, aside = fastest.columns[mode], fastest.top[mode] + 0.5, fastest.left[mode] + 0.5
+                image = fastest.image[mode]
                 for m in range(modes.size[i]):
                     needed = -1
                     if first_row[m] >= 0:
-                        needed = np.int64((first_row[m] + top) * per_row) * across
+                        needed = block_row(first_row[m], per_row, top, image) * across
                         needed += np.int64((first_column[m] + aside) * per_column)
                     if whole_row[m] >= 0:
-                        whole = np.int64((whole_row[m] + top) * per_row) * across
+                        whole = block_row(whole_row[m], per_row, top, image) * across
                         needed = max(needed, whole + np.int64((end + aside) * per_column))
                     time = -_MOST
                     if needed >= 0:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.compiled import compiled, compiled_part
+from rramalloc.timing.kernel import block_row, last_row
 
 _NEVER = -1e18
 _SINKHORN_ROUNDS = 30
@@ -23,13 +24,14 @@ _SINKHORN_ROUNDS = 30
 class Candidates(NamedTuple):
     """Modes with low ... high copies, of one stage or of several; int64, period float64.
 
-    tall, wide, top, left, columns, total: as in ModeTable; period: length of a batch of `low` copies.
+    tall, wide, top, left, image, columns, total: as in ModeTable; period: length of a batch of `low` copies.
     """
 
     tall: Any
     wide: Any
     top: Any
     left: Any
+    image: Any
     columns: Any
     total: Any
     low: Any
@@ -58,7 +60,7 @@ def block_of(candidates: Any, m: int, y: int, x: int) -> int:
     """Return the number of the block of a candidate that holds a pixel."""
     if candidates.tall[m] == 1 and candidates.wide[m] == 1:  # without the divisions
         return y * candidates.columns[m] + x
-    row = (y + candidates.top[m]) // candidates.tall[m]
+    row = block_row(y, 1.0 / candidates.tall[m], candidates.top[m] + 0.5, candidates.image[m])
     return row * candidates.columns[m] + (x + candidates.left[m]) // candidates.wide[m]
 
 
@@ -164,14 +166,15 @@ def pair_waits(
     """
     rows, columns = edges.row[edge], edges.column[edge]
     i = np.searchsorted(edges.pointer, edge, side="right") - 1
-    bottom, right = edges.height[i] - 1, edges.width[i] - 1
+    right = edges.width[i] - 1
     for m in range(len(own.low)):
         last = _last_block(own, m, pixel[0], pixel[1])
         r, c = last // own.columns[m], last % own.columns[m]
         # Two look-ups (docs/sources/model.md 10): the last block, and the end of the row of blocks above it.
-        row = edges.table[rows + min((r + 1) * own.tall[m] - own.top[m] - 1, bottom)]
+        tall, top, image = own.tall[m], own.top[m], own.image[m]
+        row = edges.table[rows + last_row(r, tall, top, image)]
         column = edges.table[columns + min((c + 1) * own.wide[m] - own.left[m] - 1, right)]
-        above = edges.table[rows + r * own.tall[m] - own.top[m] - 1] if r > 0 else -1
+        above = edges.table[rows + last_row(r - 1, tall, top, image)] if r > 0 else -1
         end = edges.table[columns + right]
         for k in range(len(others.low)):
             batch = block_of(others, k, row, column) // others.high[k] if row >= 0 and column >= 0 else -1
