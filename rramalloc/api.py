@@ -91,7 +91,7 @@ def optimize(
     bits
         A CSV of layer, weight_bits, input_bits and sensitivity, from which the bits of every layer are
         chosen. Or a file with one choice for every layer: a quantised network, or a policy of CIM-AQ (.npy).
-        The allocation is then of `network.with_bits(allocation.bits)`.
+        The allocation keeps them: calls that read it take the network as it was.
     bits_layers
         The YAML with the sizes of the layers of a policy of CIM-AQ.
     sensitivity

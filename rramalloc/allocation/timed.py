@@ -137,7 +137,15 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         where=where,
         hardware=simulation.hardware,
         measured=simulation.latency_table,
+        network=simulation.network,
+        sequences=simulation.sequences,
+        bits={
+            layer.name: (layer.weight_bits, layer.input_bits)
+            for layer in simulation.layers
+            if layer.weight_bits is not None and layer.input_bits is not None
+        },
     )
+    network = None if network is None else given.network_of(network, {})
     stated = {layer.name: (layer.start, layer.finish) for layer in simulation.layers}
     recomputed = None
     # The file does not keep by which options layers were left to the host.

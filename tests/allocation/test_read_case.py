@@ -9,7 +9,7 @@ import pytest
 
 import rramalloc
 from rramalloc import Network
-from rramalloc.allocation.timed import time_allocation
+from rramalloc.allocation.timed import time_allocation, time_simulation
 from rramalloc.errors import SpecError
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
@@ -141,3 +141,33 @@ def test_what_ifs_of_a_placed_allocation_are_timed_with_its_transfers() -> None:
     assert faster.latency_ns == made.latency_ns
     slower = rramalloc.simulate(NET, made, set_values={"timing.step_ns": 40.0})
     assert slower.step_ns == 40.0
+
+
+def test_kinds_and_turns_of_a_file_hold_in_every_command(tmp_path: Path) -> None:
+    kinds = [
+        {"name": "small", "arrays": 12, "crossbar": {"wordlines": 16, "bitlines": 16}},
+        {"name": "large", "arrays": 2, "crossbar": {"wordlines": 144, "bitlines": 32}},
+    ]
+    hardware = {name: table for name, table in LINKED.items() if name != "chip"} | {"kinds": kinds}
+    made = rramalloc.optimize(NET, hardware=hardware, feeds_back=True, work=1)
+    made.save(tmp_path / "a.json")
+    assert made.interval == made.makespan
+    for found in (
+        rramalloc.simulate(NET, tmp_path / "a.json"),
+        rramalloc.explain(NET, allocation=tmp_path / "a.json", work=1, what_if=()),
+    ):
+        assert (found.makespan, found.interval, found.latency_ns) == alone(made)
+    report = time_allocation(made, NET, "a.json").timing
+    assert report is not None
+    assert (report.makespan, report.interval) == (made.makespan, made.interval)
+
+
+def test_a_page_of_a_simulation_knows_its_bits_and_turns(tmp_path: Path) -> None:
+    table = tmp_path / "bits.csv"
+    table.write_text("layer,weight_bits,input_bits,sensitivity\na,8,4,0\n")
+    hardware = OWN | {"timing": OWN["timing"] | {"dac_bits": 4}}
+    made = rramalloc.optimize(NET, 12, hardware=hardware, bits=table, feeds_back=True)
+    found = rramalloc.simulate(NET, made)
+    timed = time_simulation(found, NET, "s.json").timing
+    assert timed is not None
+    assert (timed.makespan, timed.interval) == (found.makespan, found.interval)

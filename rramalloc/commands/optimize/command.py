@@ -131,7 +131,9 @@ def command(
             allocation = api.optimize(**passed(given, api.optimize), stop=stop)
     also: list[Callable[[], object]] = []
     if bits_network is not None:
-        also.append(lambda: load(**passed(given, load)).with_bits(allocation.bits).save(bits_network))
+        named = allocation.options.bits or {}
+        chosen = {layer: bits for layer, bits in allocation.bits.items() if layer in named}
+        also.append(lambda: load(**passed(given, load)).with_bits(chosen).save(bits_network))
     if convergence is not None:
         also.append(lambda: allocation.plot.convergence(save=convergence, width=figure_width))
     deliver(
