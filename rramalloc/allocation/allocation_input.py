@@ -33,14 +33,15 @@ from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
-from rramalloc.hardware.tables import CrossbarLike, NonNegative
+from rramalloc.hardware.tables import CrossbarLike, NonNegative, Processor
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.mode import Mode, ModeOfEach
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
+from rramalloc.network.counts import weights
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Name
+from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, brief, check_known, parse
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.clocks import timed_graph
@@ -200,7 +201,22 @@ class AllocationInput:
             raise SpecError(self.where, f"kind: {words}, {missing[0][:60]!r} is missing")
         pairs = zip(graph.names, blocks, strict=True)
         kinds = {name: number[kind] for name, kind in self.kinds.items()}
+        for stage, block in zip(graph.stages, blocks, strict=True):
+            processor = known[kinds.get(stage.name, 0)].processor
+            if isinstance(stage, Stage) and processor is not None:
+                self._check_on_unit(graph.network, stage, block, processor)
         return tuple(Mode(*block, kind=kinds.get(name, 0)) for name, block in pairs)
+
+    def _check_on_unit(self, network: Network, stage: Stage, block: Pair, processor: Processor) -> None:
+        """Raise SpecError if a digital unit computes no such block, or the layer does not fit it."""
+        where, least = stage.name[:60], smallest_block(stage)
+        if block != least:
+            words = f"digital units compute {least[0]} x {least[1]} windows, got [{block[0]}, {block[1]}]"
+            raise SpecError(self.where, f"block.{where}: {words}: leave it out, or name a kind of arrays")
+        bits = weights(network, stage) * self.hardware.precision.of_layer(stage).weight_bits
+        if not processor.holds(bits):
+            words = f"has {-(-bits // 8):,} bytes of weights, more than its digital unit holds"
+            raise SpecError(self.where, f"kind.{where}: {words}: name another kind")
 
     def without_blocks(self, network: Network, reader: str) -> AllocationInput:
         """Return itself. Raises UnsupportedError if copies compute blocks, which `reader` cannot read."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Sequence
 from collections.abc import Mapping as MappingOf
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -33,10 +33,13 @@ from rramalloc.mapping.demand import (
     storage_of,
     stored_classifiers,
 )
+from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.network.counts import weights
 from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
 from rramalloc.records import brief, check_effort
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.limited import OF_ARRAYS, whole
@@ -117,8 +120,12 @@ class Case:
     @cached_property
     def coverage(self) -> Coverage:
         """The part of its network that results are about."""
+        return self._coverage_with(())
+
+    def _coverage_with(self, units: Collection[str]) -> Coverage:
+        """Return the coverage with these layers on digital units."""
         rated = (node.name for node in self.network.nodes if node.op in self.hardware.rated)
-        return Coverage.of(self.network, (*self.stages.names, *rated))
+        return Coverage.of(self.network, (*self.stages.names, *rated), units)
 
     def not_counted(self, *, links: bool = False, writing: bool = False) -> tuple[str, ...]:
         """Return in words what times and energies of its results leave out, which it could have said.
@@ -146,12 +153,17 @@ class Case:
             words.append("caches: if the next input needs this one's output, --feeds-back")
         return tuple(words)
 
-    def about(self, *, links: bool = False, writing: bool = False) -> dict[str, Any]:
-        """Return the fields of every result that follow from the case; see `not_counted`."""
+    def about(
+        self, *, links: bool = False, writing: bool = False, units: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Return the fields of every result that follow from the case; see `not_counted`.
+
+        units: layers that are on digital units, in some row where a result has several allocations.
+        """
         return {
             "network": NetworkId.of(self.network),
             "hardware": self.hardware,
-            "coverage": self.coverage,
+            "coverage": self._coverage_with(units) if units else self.coverage,
             "not_counted": self.not_counted(links=links, writing=writing),
         }
 
@@ -183,18 +195,25 @@ class Case:
         graph, left = self.graph, dict[str, tuple[Alternative, ...]]()
         if self.bits is not None:
             _, left = self.bits.split(self.network, graph.names)
-        kinds = range(len(self.hardware.each_kind))
-        of_stages = [
-            tuple(
+        of_stages = list[tuple[Alternative, ...]]()
+        for stage in graph.stages:
+            every = [
                 alternative._replace(kind=kind)
-                for kind in kinds
-                for alternative in left.get(name, (Alternative(),))
-            )
-            if weighted
-            else ()
-            for name, weighted in zip(graph.names, graph.weighted.tolist(), strict=True)
-        ]
+                for kind in range(len(self.hardware.each_kind))
+                for alternative in left.get(stage.name, (Alternative(),))
+            ]
+            own = tuple(each for each in every if isinstance(stage, Stage) and self._holds(stage, each.mode))
+            if isinstance(stage, Stage) and not own:
+                words = f"{stage.name[:60]!r} is larger than weight_bytes of every kind"
+                raise SpecError("kinds", f"{words}: raise processor.weight_bytes, or give a kind of arrays")
+            of_stages.append(own)
         return Alternatives(tuple(of_stages), graph.stages, self.hardware)
+
+    def _holds(self, stage: Stage, mode: Mode) -> bool:
+        """Return True if a layer fits a digital unit of the kind of a mode, or that has arrays."""
+        of_kind = self.hardware.each_kind[mode.kind].of_layer(mode.of_stage(stage))
+        bits = weights(self.network, stage) * of_kind.precision.weight_bits
+        return of_kind.processor is None or of_kind.processor.holds(bits)
 
     def with_stages(self, stages: StageGraph) -> Case:
         """Return the same case with its stages, which were traced before."""
@@ -321,7 +340,7 @@ class Case:
             Cost(left),
             storage,
             step_time,
-            energy=None if hardware.energy is None else EnergyModel(graph, hardware, mapping),
+            energy=None if not hardware.has_energy else EnergyModel(graph, hardware, mapping),
             once=demand if hardware.kinds is None else np.zeros_like(demand),
             alternatives=alternatives,
             resources=resources,

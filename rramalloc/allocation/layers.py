@@ -174,7 +174,7 @@ def layer_charts(
 
 def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
     """Yield the energy and the area, for hardware that gives times."""
-    if result.hardware.energy is None:
+    if not result.hardware.has_energy:
         if result.hardware.timing is not None:
             yield Fact("energy", "not given by the hardware")
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from rramalloc.allocation.allocation import (
     Arrays,
     KindOfArrays,
     Layer,
+    LayerModes,
     Options,
     Progress,
     layer_bits,
@@ -67,6 +68,7 @@ from rramalloc.timing.figures import totals
 from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import ExactTiming, copies_by_name
+from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.version import __version__
 
 
@@ -457,7 +459,9 @@ def checked_answer(
         raise SolverError(f"{method} gave an allocation that breaks a limit: please report")
     bound = capped_bound(value, answer.lower_bound)
     recheck_bound(value, bound, objective.unit, method)
-    gap, coverage = gap_of(value, bound), Coverage.of(graph.network, graph.names)
+    gap, hardware = gap_of(value, bound), problem.storage.hardware
+    units = () if hardware is None else on_units(hardware, graph)
+    coverage = Coverage.of(graph.network, graph.names, units)
     return CheckedAnswer(
         checked,
         value,
@@ -494,7 +498,7 @@ def checked_allocation(
     network, hardware = graph.network, case.hardware
     return Allocation(
         rramalloc_version=__version__,
-        **case.about(links=with_links),
+        **case.about(links=with_links, units=on_units(hardware, graph)),
         options=Options.gather(
             stop,
             request.target,
@@ -551,6 +555,19 @@ def arrays_in_result(case: Case, arrays: int, problem: Problem, checked: Checked
 def kind_of(hardware: Hardware, mode: Mode) -> str | None:
     """Return the name of the kind of arrays of a mode, None where there is one kind."""
     return None if hardware.kinds is None else hardware.kinds[mode.kind].name
+
+
+def on_units(hardware: Hardware, graph: StageGraph) -> list[str]:
+    """Return the names of the layers whose modes are on digital units."""
+    every = zip(graph.names, graph.modes, graph.weighted.tolist(), strict=True)
+    processors = [of_kind.processor for of_kind in hardware.each_kind]
+    return [name for name, mode, weighted in every if weighted and processors[mode.kind] is not None]
+
+
+def on_units_of(hardware: Hardware, rows: Iterable[LayerModes]) -> set[str]:
+    """Return the names of the layers that are on digital units in some of these rows."""
+    units = {kind.name for kind in hardware.kinds or () if kind.processor is not None}
+    return {layer for row in rows for layer, kind in (row.kind or {}).items() if kind in units}
 
 
 def layers_in_result(
@@ -612,7 +629,7 @@ def utilisation(
     network: Network, stage: TimedNode, block: Pair, copies: int, arrays: int, hardware: Hardware
 ) -> float:
     """Share of the cells of a stage's arrays that hold weights, with copies of a block; 0 without any."""
-    if not isinstance(stage, Stage):
+    if not isinstance(stage, Stage) or hardware.processor is not None:
         return 0.0
     unit, crossbar = smallest_block(stage), hardware.crossbar
     kernels = block[0] // unit[0] * (block[1] // unit[1])

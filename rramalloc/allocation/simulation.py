@@ -16,7 +16,7 @@ from rramalloc.allocation.allocation import (
 )
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.optimize import layers_in_result
+from rramalloc.allocation.optimize import layers_in_result, on_units
 from rramalloc.choices import Handoff
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.mapping.demand import Storage, folds, storage_of
@@ -117,7 +117,7 @@ def simulated_sums(
     if given.cycles and graph.unit != "ticks":
         absolute = Absolute(None, None, None)
     metrics = None
-    if hardware.energy is not None:
+    if hardware.has_energy:
         model = EnergyModel(graph, hardware, options)
         metrics = model.measure(in_blocks.modes, copies, storage, absolute.latency_ns)
     return SimulatedSums(timing, storage, options, taken, absolute, metrics)
@@ -160,7 +160,7 @@ def simulate_network(
     stalls = dict(zip(graph.names, timing.stall_steps.tolist(), strict=True))
     stored = buffers(timing, hardware.precision.output_bits)
     return Simulation(
-        **case.about(links=bool(given.transfer_ns)),
+        **case.about(links=bool(given.transfer_ns), units=on_units(hardware, in_blocks)),
         handoff=handoff,
         arrays=sums.arrays,
         makespan=timing.makespan,

@@ -126,13 +126,19 @@ class Hardware(HardwareTables):
             raise fault("kinds: periphery_um2 is of tiles, which kinds do not have: leave it out")
         if self.counting is not None and self.counting.row_blocks == "first_fit":
             raise fault('kinds: counting.row_blocks = "first_fit" fills tiles, which kinds do not have')
+        if any(kind.processor is not None for kind in kinds) and not self.own_clock:
+            words = (
+                "a digital unit (processor) has a time of its own, which needs stages with their own clocks"
+            )
+            raise fault(f'kinds: {words}: write clock = "own" in [timing], with step_ns or read_ns')
         by_name = dict(zip(names, self.each_kind, strict=True))
         if any(kind.own_clock != self.own_clock or kind.tick_ns != self.tick_ns for kind in by_name.values()):
             words = "timing.clock and timing.tick_ns are of all stages: give them in [timing] alone"
             raise fault(f"kinds: {words}")
         nothing = next((name for name, kind in by_name.items() if array_area_nm2(kind) == 0), None)
         if nothing is not None:
-            words = f"an array of {nothing!r} has no area: give it an energy.area_um2 from 1e-6 on"
+            field = "energy.area_um2" if by_name[nothing].processor is None else "processor.area_um2"
+            words = f"an array of {nothing!r} has no area: give it an {field} from 1e-6 on"
             raise fault(f"kinds: {words}, or leave area_um2 out of [energy] and of all kinds")
         if len({kind.compute_ns for kind in by_name.values()}) > 1 and not self.own_clock:
             words = ", ".join(f"{name}: {kind.compute_ns:g} ns" for name, kind in by_name.items())
@@ -161,8 +167,15 @@ class Hardware(HardwareTables):
     def sizes(self) -> str:
         """The sizes of arrays in words: "128x128", or "64x64 (small) and 128x128 (large)"."""
         kinds = zip(self.kinds or (), self.each_kind, strict=False)
-        sizes = [f"{hardware.crossbar.size} ({kind.name})" for kind, hardware in kinds]
+        sizes = [
+            f"{'digital units' if own.processor else own.crossbar.size} ({kind.name})" for kind, own in kinds
+        ]
         return " and ".join(sizes) if sizes else self.crossbar.size
+
+    @property
+    def has_energy(self) -> bool:
+        """Whether it says anything of energy or area, of some kind at least."""
+        return any(hardware.energy is not None for hardware in (self, *self.each_kind))
 
     @property
     def own_tiles(self) -> Chip | None:

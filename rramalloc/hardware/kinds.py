@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rramalloc.errors import SpecError
-from rramalloc.hardware.tables import PARTS_OF_ENERGY, HardwareTables
-from rramalloc.records import Record, absent, brief
+from rramalloc.hardware.tables import PARTS_OF_ENERGY, HardwareTables, Processor
+from rramalloc.records import Record, absent, brief, fault
 
 MOST_KINDS = 16  # on a chip: every stage has the modes of all of them
 MOST_ARRAYS = 2**31 - 1  # of one kind: far above any chip, and sums stay within 64 bits
+_OF_CHIP = ("pj_per_byte", "idle", "periphery_um2")
+"""Fields of [energy] that are of the chip, whatever its arrays are."""
 Values = dict[str, Any]
 AnyHardware = TypeVar("AnyHardware", bound=HardwareTables)
 
@@ -21,7 +23,8 @@ class Kind(Record):
     """A kind of arrays: a partial hardware document.
 
     name: in options and results; arrays: of this kind on the chip, None for as many as the budget allows;
-    crossbar, timing, energy: values that replace those of the hardware.
+    crossbar, timing, energy: values that replace those of the hardware; processor: the digital unit that
+    stands in place of an array. Raises SpecError for a digital unit that has values of arrays.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -29,6 +32,15 @@ class Kind(Record):
     crossbar: Values | None = Field(None, exclude_if=absent)
     timing: Values | None = Field(None, exclude_if=absent)
     energy: Values | None = Field(None, exclude_if=absent)
+    processor: Processor | None = Field(None, exclude_if=absent)
+
+    @model_validator(mode="after")
+    def _is_one_engine(self) -> Self:
+        tables = [name for name in ("crossbar", "timing", "energy") if getattr(self, name) is not None]
+        if self.processor is not None and tables:
+            words = f"{tables[0]} is of arrays, and a kind with a processor has none: leave one of them out"
+            raise fault(words)
+        return self
 
     def of(self, hardware: AnyHardware) -> AnyHardware:
         """Return the hardware with the values of this kind alone.
@@ -42,6 +54,15 @@ class Kind(Record):
         for table, values in replaced.items():
             if values is not None:
                 document[table] = document.get(table, {}) | values
+        if self.processor is not None:
+            of_unit, of_chip = self.processor.as_energy, document.get("energy", {})
+            kept = {
+                part: of_chip[part]
+                for name in of_unit
+                for part in PARTS_OF_ENERGY[name]
+                if part in of_chip and part in _OF_CHIP
+            }
+            document["energy"] = of_unit | kept
         if self.crossbar is not None and {"wordlines", "bitlines"} & set(self.crossbar):
             energy = document.get("energy", {})
             for name, parts in PARTS_OF_ENERGY.items():
@@ -52,7 +73,9 @@ class Kind(Record):
         tables = {table: values for table, values in known.items() if isinstance(values, dict)}
         given = {f"{table}.{field}" for table, values in tables.items() for field in values}
         known["unconfirmed"] = [name for name in document.get("unconfirmed", ()) if name in given]
-        return type(hardware).model_validate_json(json.dumps(known))
+        of_kind = type(hardware).model_validate_json(json.dumps(known))
+        of_kind._processor = self.processor
+        return of_kind
 
 
 def numbers_of_kinds(text: str) -> dict[str, int]:

@@ -9,12 +9,12 @@ import math
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, FailFast, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, FailFast, Field, PrivateAttr, model_validator
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, WEIGHT_OPERATORS, Stage, TimedNode
-from rramalloc.records import Record, as_tuple, brief, fault, from_list
+from rramalloc.records import Record, absent, as_tuple, brief, fault, from_list
 from rramalloc.result import ResultRecord
 
 PARTS_OF_ENERGY = {
@@ -424,6 +424,31 @@ class Counting(Record):
     row_blocks: Literal["anywhere", "first_fit"]
 
 
+class Processor(Record):
+    """A digital unit, which computes a layer where a kind has no arrays; what is left out is not given.
+
+    macs_per_ns: multiply-accumulates a ns; pj_per_mac: energy of one; area_um2, leakage_mw: of the unit;
+    weight_bytes: of the largest layer that fits, None for any.  Source: docs/sources/model.md 18.
+    """
+
+    macs_per_ns: Positive
+    pj_per_mac: ZeroOrPositive | None = Field(None, exclude_if=absent)
+    area_um2: ZeroOrPositive | None = Field(None, exclude_if=absent)
+    leakage_mw: ZeroOrPositive | None = Field(None, exclude_if=absent)
+    weight_bytes: Annotated[int, Field(ge=1)] | None = Field(None, exclude_if=absent)
+
+    def holds(self, weight_bits: int) -> bool:
+        """Return True if so many bits of weights fit one unit."""
+        return self.weight_bytes is None or weight_bits <= 8 * self.weight_bytes
+
+    @property
+    def as_energy(self) -> dict[str, float]:
+        """Its values under the names of [energy]: a unit is read for nothing, its products are counted."""
+        values = {"leakage_mw": self.leakage_mw, "area_um2": self.area_um2}
+        values["read_pj"] = None if self.pj_per_mac is None else 0.0
+        return {name: value for name, value in values.items() if value is not None}
+
+
 class HardwareTables(ResultRecord):
     """The tables of a hardware; `Hardware` adds kinds of arrays, and which values were set or unconfirmed."""
 
@@ -439,6 +464,12 @@ class HardwareTables(ResultRecord):
     write: Write | None = None
     digital: Digital | None = None
     units: ChipPerformance | None = None
+    _processor: Processor | None = PrivateAttr(None)
+
+    @property
+    def processor(self) -> Processor | None:
+        """The digital unit that stands in place of an array, None for arrays: only a kind has one."""
+        return self._processor
 
 
 def parts_of(value: int, by: int) -> int:

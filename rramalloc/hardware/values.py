@@ -11,7 +11,7 @@ from typing import Any
 
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.hardware.other_names import meant_by
-from rramalloc.hardware.tables import HardwareTables, parse_crossbar
+from rramalloc.hardware.tables import HardwareTables, Processor, parse_crossbar
 from rramalloc.records import Record, brief
 
 HardwareValues = Mapping[str, object]
@@ -23,6 +23,7 @@ OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
 _DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*|kinds\.[A-Za-z0-9_.-]+")
 _OF_KINDS = "kinds"
 _TABLES_OF_KINDS = ("crossbar", "timing", "energy")
+_NUMBERS_OF_KINDS = ("arrays",)
 
 
 @cache
@@ -36,12 +37,17 @@ def dotted_names() -> tuple[str, ...]:
     return tuple(names)
 
 
+@cache
+def names_of_kinds() -> tuple[str, ...]:
+    """Return the names of all values that a kind may give, without its own name."""
+    of_tables = (name for name in dotted_names() if name.startswith(_TABLES_OF_KINDS))
+    return (*_NUMBERS_OF_KINDS, *of_tables, *(f"processor.{name}" for name in Processor.model_fields))
+
+
 def is_value(dotted: str) -> bool:
     """Return True for the name of a value of a table or a kind, `crossbar`, and the rate of an operator."""
     if dotted.startswith(f"{_OF_KINDS}."):
-        return dotted.endswith(".arrays") or any(
-            dotted.endswith(f".{name}") for name in dotted_names() if name.startswith(_TABLES_OF_KINDS)
-        )
+        return any(dotted.endswith(f".{name}") for name in names_of_kinds())
     return dotted in ("crossbar", *dotted_names()) or dotted.startswith("digital.ns_per_pixel.")
 
 
@@ -142,12 +148,13 @@ def _put_of_kind(document: dict[str, Any], dotted: str, value: object) -> None:
     rest = dotted.partition(".")[2]
     name = max((kind["name"] for kind in kinds if rest.startswith(f"{kind['name']}.")), key=len, default="")
     field = rest.removeprefix(f"{name}.")
-    if not name or not is_value(dotted) or (field != "arrays" and field not in dotted_names()):
+    if not name or field not in names_of_kinds():
         known = ", ".join(kind["name"] for kind in kinds) or "none"
-        words = "must be kinds.NAME.arrays, or kinds.NAME. and a value of [crossbar], [timing] or [energy]"
+        tables = ", ".join(_TABLES_OF_KINDS)
+        words = f"must be kinds.NAME.arrays, or kinds.NAME. and a value of {tables} or processor"
         raise SpecError("--set", f"{words}, got {brief(dotted)}; kinds: {known}")
     inner = next(kind for kind in kinds if kind["name"] == name)
-    if field != "arrays":
+    if "." in field:
         table, _, field = field.partition(".")
         inner = inner.setdefault(table, {})
     inner.pop(field, None)

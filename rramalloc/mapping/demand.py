@@ -165,6 +165,11 @@ class Storage:
         """Return the cost of an array of the kind of a mode."""
         return self.weights[mode.kind]
 
+    def is_digital(self, mode: Mode) -> bool:
+        """Return True if copies of a mode are held by digital units rather than arrays."""
+        hardware = self.hardware
+        return hardware is not None and hardware.each_kind[mode.kind].processor is not None
+
     def of(self, stage: int, mode: Mode) -> BlockArrays:
         """Return the lines that a group of a stage takes in a mode. Raises ValueError as `laid_out`."""
         network, hardware = self.laid_out
@@ -186,7 +191,9 @@ class Storage:
         return self._counts[key]
 
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
-        """Return the arrays that store the weights of copies, by their number."""
+        """Return the arrays that store the weights of copies, by their number; each copy has a unit."""
+        if self.is_digital(mode):
+            return count_of_copies(int(isinstance(self.stages[stage], Stage)))
         if self.demand is None:
             return self.of(stage, mode).count
         # Without a hardware `demand` is of the modes at hand, with one of the layer's bits on the first kind.
@@ -280,6 +287,9 @@ def demands(
     for stage, size in zip(stages, sizes, strict=True):
         if not isinstance(stage, Stage):  # a digital node has no weights
             arrays.append(0)
+            continue
+        if hardware.processor is not None:  # a copy takes a unit, whatever its weights
+            arrays.append(1)
             continue
         key = network.kinds[stage.name], stage.weight_bits, stage.input_bits, size
         if key not in known:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
+from pydantic import Field
+
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.network import Network, natural_key
 from rramalloc.network.node import Approximation, Barrier, Input, Stage, Unmodelled, Whole
@@ -46,7 +48,8 @@ class Coverage(Record):
     precomputed: layers that work on constants alone, which no total counts;
     barriers: nodes that wait for all pixels of their inputs, where those come one by one, layers left to the
     host among them; timed_digital:
-    digital nodes to which the hardware gives a time; free_digital: all others, which take none.
+    digital nodes to which the hardware gives a time; free_digital: all others, which take none;
+    digital: weight layers on units without arrays, in some row where a result has several allocations.
     """
 
     weights: OnArrays
@@ -60,15 +63,16 @@ class Coverage(Record):
     barriers: tuple[str, ...]
     timed_digital: tuple[str, ...] = ()
     free_digital: tuple[str, ...]
+    digital: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
 
     @classmethod
-    def of(cls, network: Network, stages: Collection[str]) -> Coverage:
+    def of(cls, network: Network, stages: Collection[str], units: Collection[str] = ()) -> Coverage:
         """Return the coverage of `network` with the weight layers named in `stages` on arrays.
 
-        Digital nodes among them are timed.
+        Digital nodes among them are timed. units: those of the layers that are on digital units instead.
         """
         timed = set(stages)
-        placed = [stage for stage in network.stages if stage.name in timed]
+        placed = [stage for stage in network.stages if stage.name in timed and stage.name not in units]
         by_owner = {stage.shares or stage.name: weights(network, stage) for stage in network.stages}
         distinct = sum(by_owner[owner] for owner in {stage.shares or stage.name for stage in placed})
         missing = [item.macs for item in network.unmodelled if item.macs is not None]
@@ -99,12 +103,14 @@ class Coverage(Record):
             barriers=_waiting(network, timed),
             timed_digital=tuple(name for name in digital if name in timed),
             free_digital=tuple(name for name in digital if name not in timed),
+            digital=tuple(node.name for node in nodes if isinstance(node, Stage) and node.name in units),
         )
 
     @property
     def complete(self) -> bool:
-        """Whether all weights and products of the file are on arrays, for every layer that uses them."""
-        return self.weights.on_arrays == self.weights.total and not self.host and self.dynamic is None
+        """Whether all weights and products of the file are on arrays or units, for every layer with some."""
+        lost = any(item.weights for item in self.unmodelled)
+        return not lost and not self.host and self.dynamic is None
 
     @property
     def extent(self) -> str:
@@ -112,7 +118,8 @@ class Coverage(Record):
 
         Which layers these are, and their part of all, is said by `summary`.
         """
-        return "" if self.complete else " for the layers on arrays"
+        units = " and digital units" if self.digital else ""
+        return "" if self.complete else f" for the layers on arrays{units}"
 
     def qualified(self, proof: str) -> str:
         """Return a proof in words, with the part of the network that it is about if that is not all."""
@@ -129,6 +136,8 @@ class Coverage(Record):
             part = self.dynamic.share
             of_all = "" if part is None else f", {share(part)} of all"
             words.append(f"dynamic, products of computed tensors: {self.dynamic.macs:,} MACs{of_all}")
+        if self.digital:
+            words.append(f"on digital units: {name_some(self.digital)}")
         if self.host:
             words.append(f"on the host: {name_some(self.host)}")
         if self.unmodelled:

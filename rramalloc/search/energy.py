@@ -47,7 +47,10 @@ class EnergyFloor:
         return least_cost(self.problem, stop, reading_pj).choice
 
     def _of_modes(self, stage: int, listed: StageModes) -> Floats:
-        """Return the least energy of the reads of a stage in each of its modes, one batch a block."""
+        """Return the least energy of the reads of a stage in each of its modes, one batch a block.
+
+        In digital units it is that of the products.
+        """
         model, table, modes = self.model, listed.table, listed.modes
         read_pj, adc_pj, row_pj = model.read_prices(modes)
         slots = np.array([model.reads_of_step(stage, mode, 1) for mode in modes])
@@ -56,7 +59,8 @@ class EnergyFloor:
         stored = table._replace(tile=table.weight)  # the rest of a whole tile is not read
         reads = stored.arrays(table.total) // table.weight * slots
         per_block_pj = columns * adc_pj * slots + rows * row_pj * cycles
-        of_modes: Floats = reads * read_pj + table.total * per_block_pj
+        digital_pj = np.array([model.digital_pj(stage, mode) for mode in modes])
+        of_modes: Floats = reads * read_pj + table.total * per_block_pj + digital_pj
         return of_modes
 
     @cached_property

@@ -76,7 +76,7 @@ def _utilisation(problem: Problem, stage: int, mode: Mode) -> float:
     network, hardware = problem.storage.laid_out
     node, of_kind = mode.of_stage(problem.graph.stages[stage]), hardware.each_kind[mode.kind]
     arrays = problem.storage.count_stored(stage, mode).arrays(1)
-    if not isinstance(node, Stage) or not arrays:
+    if not isinstance(node, Stage) or not arrays or of_kind.processor is not None:
         return 0.0
     cells = arrays * of_kind.crossbar.wordlines * of_kind.crossbar.bitlines
     return WeightMatrix.of(network, node, of_kind).cells / cells

@@ -365,7 +365,7 @@ def listed_modes(problem: Problem, stage: int, most: int) -> StageModes:
 def _listed_in(problem: Problem, stage: int, most: int, mode: Mode) -> StageModes:
     """Return the modes of a stage in all blocks that it may have, with the other choices of a mode."""
     storage, grid = problem.storage, problem.graph.grids[stage]
-    if storage.chooses_blocks:
+    if storage.chooses_blocks and not storage.is_digital(mode):
         return stage_modes(storage, stage, most, mode)
     count = storage.count(stage, mode.in_block(grid.block))
     table = ModeTable.of(
@@ -451,8 +451,12 @@ def on_each_kind(problem: Problem) -> Iterator[tuple[int, Problem]]:
 
     Nothing where there are not several.
     """
-    kinds = [] if problem.alternatives is None else problem.alternatives.kinds
+    if problem.alternatives is None:
+        return
+    kinds = problem.alternatives.kinds
     for kind in kinds if len(kinds) > 1 else ():
+        if not problem.alternatives.holds_all(kind):
+            continue
         try:
             yield kind, _on_kind(problem, kind)
         except BudgetError:

@@ -85,6 +85,10 @@ class Alternatives:
         """Numbers of the kinds of arrays that some stage may have."""
         return sorted({own.kind for some in self.each for own in some})
 
+    def holds_all(self, kind: int) -> bool:
+        """Return True if every stage with weights may be on this kind: a digital unit may be too small."""
+        return all(any(own.kind == kind for own in some) for some in self.each if some)
+
     def of_kind(self, kind: int) -> Alternatives:
         """Return the alternatives on arrays of one kind."""
         each = tuple(tuple(own for own in some if own.kind == kind) for some in self.each)

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import Processor
 from rramalloc.mapping.demand import active_lines, copies_of_full_array
 from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.counts import macs, windows
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.rounding import EXACTLY
@@ -46,6 +49,13 @@ def timed_graph(
     return graph.timed(_Clocks(graph, hardware, options, measured))
 
 
+def digital_ns(network: Network, stage: Stage, processor: Processor) -> float:
+    """Return the time of a batch of one copy in a digital unit: the products of its smallest block."""
+    high, wide = smallest_block(stage)
+    per_window = macs(network, stage) / windows(network, stage)
+    return high * wide * per_window / processor.macs_per_ns
+
+
 @dataclass(frozen=True, eq=False)
 class _Clocks:
     """The function `Clocks` of a graph on a hardware with own clocks, which remembers its values."""
@@ -71,7 +81,9 @@ class _Clocks:
             rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
             return self._counted(node.name, [rates[node.op]], 0.0)
         hardware = self.hardware.each_kind[mode.kind].of_layer(node)
-        if self.measured is not None:
+        if hardware.processor is not None:
+            compute_ns = [digital_ns(network, node, hardware.processor)]
+        elif self.measured is not None:
             compute_ns = [self.measured.compute_ns[node.name]]
         elif hardware.timing is not None:
             # Only with mapping "sdk" do copies share arrays, so only there do more copies read more lines.

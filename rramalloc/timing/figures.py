@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from rramalloc.network.counts import macs
 from rramalloc.network.node import Stage
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 from rramalloc.units import energy
 
 if TYPE_CHECKING:  # they load compiled code, which a sweep's driver does without
@@ -23,13 +23,15 @@ class LayerFigures:
 
     array_pj, adc_pj, row_pj: of reads, conversions and driven wordlines, 0 for a component that the hardware
     counts within read_pj; moved_pj: of bytes between tiles; leakage_pj, which is also static_pj: of all that
-    leaks; dynamic_pj: the other four in sum.
+    leaks; digital_pj: of products in digital units, left out of files without such units; dynamic_pj: all
+    but the leakage in sum.
     """
 
     array_pj: float | None = None
     adc_pj: float | None = None
     row_pj: float | None = None
     moved_pj: float | None = None
+    digital_pj: Annotated[float | None, Field(exclude_if=absent)] = None
     leakage_pj: float | None = None
     dynamic_pj: float | None = None
     static_pj: float | None = None
@@ -46,8 +48,8 @@ class Figures(LayerFigures):
     [pJ ns]; chip_area_um2: of the whole chip.
 
     stream_energy_pj, stream_power_mw: energy of an input, and power, where inputs come at the interval or at
-    a given rate; tops: 2 * multiply-accumulates on arrays * inputs a second / 1e12; tops_per_w: that over
-    the power, of inputs in the stream. Source: docs/sources/model.md 12.
+    a given rate; tops: 2 * multiply-accumulates on arrays and digital units * inputs a second / 1e12;
+    tops_per_w: that over the power, of inputs in the stream. Source: docs/sources/model.md 12.
     """
 
     edp: float | None = None
@@ -101,6 +103,8 @@ def energy_parts(figures: EnergyArea) -> str:
             "moved": figures.moved_pj,
             "leakage": figures.leakage_pj,
         }
+    if figures.digital_pj is not None:
+        parts["digital"] = figures.digital_pj
     return ", ".join(f"{name}: {'not given' if pj is None else energy(pj)}" for name, pj in parts.items())
 
 

@@ -18,6 +18,7 @@ from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Floats
+from rramalloc.network.counts import macs
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.timing.access import BITS_PER_BYTE
@@ -185,6 +186,9 @@ class EnergyModel:
             totals * rows * (cycles * row_pj),
             (rows * copies).astype(np.int64),
             (columns * copies).astype(np.int64),
+            np.array([self.digital_pj(stage, mode) for stage, mode in enumerate(modes)])
+            if any(own.processor is not None for own in self.hardware.each_kind)
+            else None,
         )
 
     def read_prices(self, modes: Sequence[Mode]) -> tuple[Floats, Floats, Floats]:
@@ -196,12 +200,19 @@ class EnergyModel:
         ).T
         return read_pj, adc_pj, row_pj
 
+    def digital_pj(self, stage: int, mode: Mode) -> float:
+        """Return the energy of the products of a stage for one input in a digital unit, 0 on arrays."""
+        node, processor = self.graph.stages[stage], self.hardware.each_kind[mode.kind].processor
+        if processor is None or not isinstance(node, Stage):
+            return 0.0
+        return macs(self.graph.network, node) * (processor.pj_per_mac or 0.0)
+
     def lines_used(self, stage: int, mode: Mode) -> Pair:
         """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""
         key = self.graph.kinds[stage], mode
         if key not in self._lines:
             node, lines = mode.of_stage(self.graph.stages[stage]), (0, 0)
-            if isinstance(node, Stage):
+            if isinstance(node, Stage) and self.hardware.each_kind[mode.kind].processor is None:
                 hardware = self._hardware_of(node, mode)
                 lines = lines_of_copy(self.graph.network, node, hardware, self.options, mode.block)
             self._lines[key] = lines
@@ -225,7 +236,7 @@ class EnergyModel:
             node = mode.of_stage(self.graph.stages[stage])
             hardware = self._hardware_of(node, mode)
             self._reads[key] = 1
-            if hardware.timing is not None and isinstance(node, Stage):
+            if hardware.timing is not None and hardware.processor is None and isinstance(node, Stage):
                 # All arrays of a batch take the turns of the fullest one.
                 rows, _ = active_lines(self.graph.network, node, hardware, self.options, mode.block, copies)
                 bits = hardware.precision.input_bits
@@ -253,7 +264,8 @@ def array_reads(
 class Reading(NamedTuple):
     """Energy [pJ] of reads, conversions and driven wordlines of every stage, and the lines of a full batch.
 
-    rows_used, columns_used: of all arrays that a batch reads, int64.
+    rows_used, columns_used: of all arrays that a batch reads, int64; digital_pj: of products in digital
+    units, None without any.
     """
 
     array_pj: Floats
@@ -261,6 +273,7 @@ class Reading(NamedTuple):
     row_pj: Floats
     rows_used: npt.NDArray[np.int64]
     columns_used: npt.NDArray[np.int64]
+    digital_pj: Floats | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +299,9 @@ class Metrics:
         if self.reading is None:
             return None
         dynamic: Floats = self.reading.array_pj + self.reading.adc_pj + self.reading.row_pj
-        return dynamic if self.moved_pj is None else dynamic + self.moved_pj
+        for part in (self.moved_pj, self.reading.digital_pj):
+            dynamic = dynamic if part is None else dynamic + part
+        return dynamic
 
     @cached_property
     def energy_pj(self) -> float | None:
@@ -327,6 +342,8 @@ class Metrics:
         if self.reading is not None:
             for name in ("array_pj", "adc_pj", "row_pj"):
                 yield name, getattr(self.reading, name)
+            if self.reading.digital_pj is not None:
+                yield "digital_pj", self.reading.digital_pj
         if self.moved_pj is not None:
             yield "moved_pj", self.moved_pj
         if self.leakage_pj is not None:

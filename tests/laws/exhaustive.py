@@ -19,7 +19,7 @@ import numpy.typing as npt
 from laws.reference import Pixel, reference
 
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import Timing
+from rramalloc.hardware.tables import Energy, Processor, Timing
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, ConvTranspose, Linear
 
@@ -93,11 +93,12 @@ class Machine:
             range(len(most)), self.bits.get(stage.name, [(*own, 0.0)])
         ):
             machine = self.hardware.each_kind[kind]
-            for block in self.blocks(stage):
+            unit = None if self.hardware.kinds is None else self.hardware.kinds[kind].processor
+            for block in self.blocks(stage) if unit is None else [unit_of(stage)]:
                 top = [pad % size for pad, size in zip(pads_of(stage), unit_of(stage), strict=True)]
                 in_row = -(-(shape.width + top[1]) // block[1])
                 blocks = shape.images * -(-(shape.height + top[0]) // block[0]) * in_row
-                of = _BlockOf(self, stage, machine, block, weight_bits, input_bits)
+                of = _BlockOf(self, stage, machine, block, weight_bits, input_bits, unit)
                 for copies in range(1, blocks + 1):
                     arrays = of.arrays(copies)
                     if arrays > most[kind]:
@@ -135,6 +136,15 @@ class _BlockOf(NamedTuple):
     block: Pixel
     weight_bits: int
     input_bits: int
+    unit: Processor | None
+
+    @property
+    def macs(self) -> int:
+        """Products of the layer: of every window, or of every input pixel that a transposed one spreads."""
+        stage, shape = self.stage, self.machine.network.shapes[self.stage.name]
+        taps = 1 if isinstance(stage, Linear) else stage.kernel[0] * stage.kernel[1]
+        of_pixel = taps * self.source.channels // self.groups * shape.channels
+        return of_pixel * (self.source if isinstance(stage, ConvTranspose) else shape).pixels
 
     @property
     def timing(self) -> Timing:
@@ -181,6 +191,8 @@ class _BlockOf(NamedTuple):
         return min(self.hardware.crossbar.wordlines // rows, self.hardware.crossbar.bitlines // columns)
 
     def arrays(self, copies: int) -> int:
+        if self.unit is not None:
+            return copies
         (rows, columns), crossbar = self.lines, self.hardware.crossbar
         deep = self.slices if crossbar.slices == "arrays" else 1
         if self.together and self.machine.sdk:
@@ -239,11 +251,18 @@ class _BlockOf(NamedTuple):
             return 1, self.compute_ns(*whole), access_ns
         if hardware.memory is not None and hardware.memory.scope == "shared":
             access_ns *= len(self.machine.layers)
-        longest_ns = max(self.compute_ns(*self.active(copies)), access_ns)
+        if self.unit is None:
+            compute_ns = self.compute_ns(*self.active(copies))
+        else:
+            windows = self.machine.network.shapes[self.stage.name].pixels
+            compute_ns = self.block[0] * self.block[1] * self.macs / windows / self.unit.macs_per_ns
+        longest_ns = max(compute_ns, access_ns)
         return max(1, math.ceil(longest_ns / hardware.tick_ns * EXACTLY)), 0.0, 0.0
 
     def read_pj(self, copies: int, blocks: int) -> float:
         """Energy of all reads: copies that share an array share its read, the last batch reads a part."""
+        if self.unit is not None:
+            return self.macs * (self.unit.pj_per_mac or 0.0)
         energy = self.hardware.energy
         if energy is None or energy.read_pj is None:
             return 0.0
@@ -389,7 +408,9 @@ class Everything:
             step_ns = np.full(len(self.rows), hardware.tick_ns)
             alone_ns = np.full(access_ns.shape, hardware.tick_ns)
         latency_ns, kinds = self.makespan * step_ns, self.column("kind")
-        each = [own.energy for own in hardware.each_kind]
+        each: list[Energy | Processor | None] = [own.energy for own in hardware.each_kind]
+        units = [kind.processor for kind in hardware.kinds or ()] or [None]
+        each = [energy if unit is None else unit for energy, unit in zip(each, units, strict=True)]
         leakage_mw = np.array([0.0 if own is None else own.leakage_mw or 0.0 for own in each])
         area_um2 = np.array([0.0 if own is None else own.area_um2 or 0.0 for own in each])
         energy_pj = self.column("read_pj").sum(axis=1) + (leakage_mw[kinds] * arrays).sum(axis=1) * latency_ns

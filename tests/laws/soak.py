@@ -222,6 +222,12 @@ def _kinds(
         if timing.get("clock") == "own" and "read_ns" in timing and random.random() < 0.3:
             kind["timing"] = {"read_ns": random.choice((1.0, 2.0, 5.0))}
         kinds.append(kind)
+    if timing.get("clock") == "own" and random.random() < 0.6:
+        energy = _energy(random) if with_energy else {}
+        if energy.pop("read_pj", None) is not None:
+            energy["pj_per_mac"] = random.choice((0.0, 0.02, 0.5))
+        unit = {"macs_per_ns": random.choice((0.5, 4.0, 16.0))} | energy
+        kinds[random.randrange(len(kinds))] = {"name": "digital", "processor": unit}
     return kinds
 
 

@@ -14,7 +14,7 @@ from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
 from rramalloc.allocation.goes_with import check_command, check_question, fits
-from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective
@@ -175,13 +175,14 @@ def _compared(
         rows += rows_of(network, shown, judged, by_method)
     if not rows and not cancel.interrupted:
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
+    about = case.about(units=on_units_of(case.hardware, rows))
     return Comparison(
         rramalloc_version=__version__,
-        **case.about(),
+        **about,
         options=options,
         objective=objective,
         objective_unit=objectives[0].unit,
-        rows=tuple(row.model_copy(update={"proof": case.coverage.qualified(row.proof)}) for row in rows),
+        rows=tuple(row.model_copy(update={"proof": about["coverage"].qualified(row.proof)}) for row in rows),
         skipped=tuple(skipped),
         warnings=(
             *case.warnings(max(arrays)),

@@ -10,6 +10,7 @@ from rramalloc.allocation.allocation_input import AllocationLike, read_case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.limits import copy_limits
+from rramalloc.allocation.optimize import on_units
 from rramalloc.api import optimize
 from rramalloc.choices import DEFAULT_WORK, EXPLAINED_OBJECTIVES, CopiesLike, Divided, ExplainedObjective
 from rramalloc.commands.explain.explanation import Explanation
@@ -160,7 +161,7 @@ def explain(
     unit = timing.graph.unit.removesuffix("s")
     return Explanation(
         rramalloc_version=__version__,
-        **case.about(links=bool(given_allocation.transfer_ns)),
+        **case.about(links=bool(given_allocation.transfer_ns), units=on_units(case.hardware, timing.graph)),
         options=CaseOptions(**case.options),
         objective=objective,
         unit=neighbours.objective.unit,

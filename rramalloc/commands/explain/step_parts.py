@@ -15,6 +15,7 @@ from rramalloc.commands.explain.explanation import ExplainedLayer, StepPart, ste
 from rramalloc.mapping.demand import active_lines
 from rramalloc.network.node import Stage
 from rramalloc.timing.access import access_ns
+from rramalloc.timing.clocks import digital_ns
 from rramalloc.timing.critical_path import critical_path, slack_of_stages
 from rramalloc.timing.simulate import ExactTiming
 
@@ -76,6 +77,8 @@ def _step_parts(
     if not isinstance(node, Stage):
         rates = {} if hardware.digital is None else hardware.digital.ns_per_pixel
         times["digital"] = parts["array_ns"] = rates.get(node.op)
+    elif hardware.processor is not None:
+        times["digital"] = parts["array_ns"] = digital_ns(graph.network, node, hardware.processor)
     elif case.measured is not None:
         times["measured"] = parts["array_ns"] = case.measured.compute_ns[node.name]
     elif (timing_of_arrays := hardware.timing) is not None and timing_of_arrays.step_ns is not None:

@@ -13,7 +13,7 @@ from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.goes_with import check_command, check_option
-from rramalloc.allocation.optimize import objective_of, propose
+from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
 from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
@@ -137,7 +137,7 @@ def pareto(
         )
     return ParetoFront(
         rramalloc_version=__version__,
-        **case.about(),
+        **case.about(units=on_units_of(case.hardware, points)),
         options=SearchOptions.gather(ending, **case.options),
         objective=objective,
         unit=along.unit,
