@@ -122,7 +122,8 @@ def measure_other(case: BudgetCase, arrays: int, method: str) -> dict[str, Any]:
     """A method by itself, because `optimize` would replace its bound by a better one."""
     from rramalloc.allocation.case import Case
     from rramalloc.errors import SolverError
-    from rramalloc.hardware.loader import DEFAULT_PRESET, load_hardware
+    from rramalloc.hardware.loader import load_hardware
+    from rramalloc.hardware.preset_files import DEFAULT_PRESET
     from rramalloc.importers import load
     from rramalloc.methods import milp
     from rramalloc.methods.registry import method_named

@@ -115,10 +115,29 @@ def as_utf8(name: str) -> str:
     return name.encode("utf-8", "replace").decode()
 
 
-def beside(folder: str, entry: str) -> str:
-    """Return the path of an entry of a file in a folder: beside it, else the name of what ships."""
+class ShippedName(str):
+    """Name of a file that ships with the package. Nothing of that name in a folder is looked for."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Callable[[Any], Any]) -> Any:
+        """Return the schema of a text, for defaults of records."""
+        return handler(str)
+
+
+def shipped_name(entry: str, names: Iterable[str], ending: str, folder: str = "") -> ShippedName | None:
+    """Return what ships that an entry means, None for another name or that of a regular file in `folder`."""
+    name = entry.removesuffix(ending)
+    is_shipped = isinstance(entry, ShippedName) or not os.path.isfile(os.path.join(folder, entry))
+    return ShippedName(name) if is_shipped and name in names else None
+
+
+def beside(folder: str, entry: Any, shipped: Callable[[str, str], ShippedName | None]) -> Any:
+    """Return the path of an entry of a file in a folder, or what ships; other values as they are."""
+    if not isinstance(entry, str):
+        return entry
     path = os.path.join(folder, entry)
-    return path if os.path.exists(path) or os.path.basename(entry) != entry else entry
+    is_path = os.path.exists(path) or os.path.basename(entry) != entry
+    return shipped(entry, folder) or (path if is_path else entry)
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:

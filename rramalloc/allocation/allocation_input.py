@@ -32,7 +32,8 @@ from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import Kind
-from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware, load_hardware
+from rramalloc.hardware.loader import as_hardware, load_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.hardware.tables import CrossbarLike, NonNegative, Processor
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.mode import Mode, ModeOfEach

@@ -20,6 +20,7 @@ from rramalloc.choices import (
     ValuesLike,
     share_arguments,
 )
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 
 if TYPE_CHECKING:
     from rramalloc.hardware.loader import HardwareLike
@@ -122,7 +123,7 @@ class AllocationArguments(NetworkArguments, total=False):
 
 
 DEFAULTS: SearchArguments = {
-    "hardware": "plain",
+    "hardware": DEFAULT_PRESET,
     "crossbar": None,
     "set_values": None,
     "mapping": "im2col",

@@ -28,7 +28,7 @@ Panel = Literal["Problem", "Goal", "Search", "Output"]
 """Part of a command's help."""
 Written = Literal["file", "figure"]
 """Kind of output that the value of an option names; the ending of a figure's name is its format."""
-Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[[Any], Any]]]
+Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[..., Any]]]
 """Help of each parameter: the name that it calls the value (None: by its type), a sentence, and a callback.
 """
 
@@ -127,12 +127,18 @@ def _whole(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(","))) if _NUMBERS.fullmatch(text) else ()
 
 
+def _as_declared(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> Any:
+    """Return a default as it is, a ShippedName, of which Typer makes a text that may name a file."""
+    source = context.get_parameter_source("hardware")
+    return parameter.default if source is not None and source.name == "DEFAULT" else value
+
+
 SECONDS = Value("S", unit="s")
 _PANELS: Mapping[Panel, Help] = {
     "Problem": {
         "network": ("NETWORK", "A .json, .onnx or .csv file, or a shipped network's name."),
         "allocation": ("FILE", 'Allocation (JSON or CSV), or {"copies": {...}}.'),
-        "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset."),
+        "hardware": ("FILE|PRESET", "Hardware: a TOML file or a preset.", _as_declared),
         "crossbar": ("ROWSxCOLS", "Size of one array, e.g. 128x128."),
         "set_values": ("SECTION.FIELD=VALUE", "Replace a value of the hardware, e.g. timing.adc_ns=2."),
         "fc": (None, "Where classifiers on one pixel run: host (not timed), or arrays."),

@@ -14,13 +14,12 @@ from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, read_toml
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.other_names import meant_by_document
-from rramalloc.hardware.preset_files import PRESETS, preset_names
+from rramalloc.hardware.preset_files import PRESETS, preset_names, shipped_preset
 from rramalloc.hardware.tables import CrossbarLike, parse_crossbar
 from rramalloc.hardware.values import LINES, dotted_names, values_of
 from rramalloc.records import brief, parse
 from rramalloc.units import printable
 
-DEFAULT_PRESET = "plain"
 _MOST_NAMES = 3  # that one message explains
 HardwareLike = Hardware | Mapping[str, Any] | str | os.PathLike[str]
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
@@ -82,7 +81,7 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
     Parameters
     ----------
     spec
-        A TOML file, or a name such as "isaac". A file that exists wins over a preset of the same name.
+        A TOML file, or a name such as "isaac". A regular file wins over a preset of the same name.
 
     Returns
     -------
@@ -102,15 +101,15 @@ def load_hardware(spec: str | os.PathLike[str]) -> Hardware:
 def _read_document(spec: str | os.PathLike[str]) -> tuple[dict[str, Any], str]:
     """Return the content of a hardware file, and its name. Raises FileError, UnknownNameError."""
     shown = os.fspath(spec)
+    if (preset := shipped_preset(shown)) is not None:
+        return {"name": preset, **read_toml(PRESETS / f"{preset}.toml")}, f"{preset}.toml"
     path = Path(shown)
     is_file = os.path.exists(shown) and not os.path.isdir(shown)  # unlike Path, never an OSError
-    name = path.name.removesuffix(".toml")
-    if not is_file and path.name == shown:
-        if name in preset_names():
-            path, shown = PRESETS / f"{name}.toml", f"{name}.toml"
-        elif path.suffix in ("", ".toml"):
-            raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
+    if not is_file and path.name == shown and path.suffix in ("", ".toml"):
+        raise UnknownNameError("file or hardware preset", shown, preset_names(), names_beside(shown))
     try:
         return {"name": printable(path.stem), **read_toml(path)}, shown
     except FileError as error:
-        raise (error if os.path.exists(path) else error.suggesting("preset", name, preset_names())) from None
+        raise (
+            error if os.path.exists(path) else error.suggesting("preset", path.stem, preset_names())
+        ) from None

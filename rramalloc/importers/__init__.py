@@ -19,7 +19,7 @@ from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json, text_of
 from rramalloc.importers.foreign import READ, refuse
 from rramalloc.network.network import Network
-from rramalloc.network.shipped import shipped_names, shipped_text
+from rramalloc.network.shipped import shipped_names, shipped_network, shipped_text
 from rramalloc.records import check_known
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def load(
     Parameters
     ----------
     network
-        A .json, .onnx or .csv file, or a name such as "vgg16". A file that exists wins over a shipped
+        A .json, .onnx or .csv file, or a name such as "vgg16". A regular file wins over a shipped
         network of the same name. Or a dict of the form of a network JSON, an onnx.ModelProto, or the bytes of
         an ONNX or JSON file.
     input_shapes
@@ -113,13 +113,12 @@ def load(
         return _in_memory(network, shapes, values, allow_partial=allow_partial, names=names, host=host)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
-    path = Path(network)
+    if (name := shipped_network(os.fspath(network))) is not None and not input_values:
+        return Network.from_document(parse_json(shipped_text(name), f"{name}.json"), f"{name}.json")
+    path = Path(str(os.fspath(network)))  # of a ShippedName a text, which Path takes
     if input_values and path.suffix.lower() != ".onnx":
         raise SpecError("input_values", f"are for the inputs of an ONNX file, got {path.name[:60]!r}")
-    name = path.name.removesuffix(".json")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
-    if is_absent and name in shipped_names():
-        return Network.from_document(parse_json(shipped_text(name), path.name), path.name)
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
     try:

@@ -1,13 +1,22 @@
-"""No command runs code of the working folder, whatever modules lie there."""
+"""No command runs code of the working folder, or reads a file there that nobody named."""
 
 from __future__ import annotations
 
 import ast
+import json
+import os
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+from program import run
+
 import rramalloc
+from rramalloc.hardware.preset_files import preset_names
+from rramalloc.network.shipped import shipped_names
 from rramalloc.room import rooms
 
 PACKAGE = Path(rramalloc.__file__).parent
@@ -31,6 +40,8 @@ ns_per_byte = 0.5
 """
 COMMANDS = """
 networks
+examples
+docs
 presets plain
 schema allocation
 warm-up
@@ -108,3 +119,49 @@ def test_child_pythons_start_in_one_module_alone() -> None:
         nodes = ast.walk(ast.parse(path.read_text("utf-8")))
         names = {ast.unparse(node) for node in nodes if isinstance(node, ast.Attribute | ast.Name)}
         assert path.name == "children.py" or not names & starts, path
+
+
+def test_a_default_is_never_looked_for_in_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that no command can read have the names of all that ships."""
+    monkeypatch.chdir(tmp_path)
+    question = 'networks = [{ network = "n.json", target = 60000 }]\nminimise = "arrays"\n'
+    (tmp_path / "size.toml").write_text(question + '[choose]\ncrossbar = ["128x128"]\n')
+    (tmp_path / "spec.toml").write_text(SPEC.replace("alexnet", "n.json"))
+    assert run("convert", "resnet8", "n.json").code == 0
+    for name in (*preset_names(), *shipped_names()):
+        (tmp_path / name).write_text("no file of any kind")
+    assert rramalloc.optimize("n.json", 60, work=1).hardware.name == "plain"
+    for command in (
+        "optimize n.json --arrays 60 --work 1 -o a.json",
+        "simulate n.json --allocation a.json",
+        "fold n.json",
+        "sweep spec.toml -o rows --jobs 1",
+        "size size.toml --jobs 1",
+        "tune n.json --arrays 60 --simulator \"sh -c 'echo 1' {allocation}\" --evaluations 1",
+        "report a.json -o a.html",
+        "networks",
+        "presets",
+    ):
+        done = run(*shlex.split(command))
+        assert done.code == 0, (command, done.err)
+    assert json.loads((tmp_path / "a.json").read_text())["network"]["name"] == "resnet8"
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("nowhere", path)])
+def test_a_shipped_name_means_what_ships_unless_a_regular_file_has_it(
+    make: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs" / "spec.toml").write_text(SPEC + 'hardware = ["isaac"]\n')
+    for name in ("alexnet", "isaac", "specs/alexnet", "specs/isaac"):
+        make(tmp_path / name)
+    assert rramalloc.load("alexnet").name == "alexnet"
+    assert rramalloc.load_hardware("isaac").name == "isaac"
+    assert run("sweep", "specs/spec.toml", "-o", "rows", "--jobs", 1, "-q").code == 0
+    os.rename("isaac", "old")
+    (tmp_path / "isaac").write_text(run("presets", "plain").out.replace('"plain"', '"mine"'))
+    assert rramalloc.load_hardware("isaac").name == "mine"
+    assert run("sweep", "specs/spec.toml", "-o", "others", "--jobs", 1, "-q").code == 0
+    rows = [rramalloc.read(folder).rows for folder in ("rows", "others")]
+    assert rows[0] == rows[1]  # the name in a file means what lies beside the file, or what ships

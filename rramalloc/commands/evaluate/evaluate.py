@@ -28,8 +28,9 @@ from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.files import as_utf8
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.hardware.values import values_of
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands

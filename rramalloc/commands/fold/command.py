@@ -9,6 +9,7 @@ import typer
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import deliver, note
 from rramalloc.cli.parameters import Format, Help, Value, described, passed, whole_numbers
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 
 if TYPE_CHECKING:
     from rramalloc.commands.fold.filter_folding import FilterFold, NetworkFold
@@ -52,7 +53,7 @@ def command(
     padding: str = "0",
     dilation: str = "1,1",
     groups: int = 1,
-    hardware: str = "plain",
+    hardware: str = DEFAULT_PRESET,
     crossbar: str | None = None,
     set_values: list[str] | None = None,
     mapping: FoldMapping = "kernel_split",

@@ -31,7 +31,8 @@ from rramalloc.choices import (
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.files import check_writable, write_bytes
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import Storage, demands, filter_of, fold_refusal, folds
 from rramalloc.mapping.fold import (

@@ -17,7 +17,8 @@ from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import beside, read_toml
 from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET, shipped_preset
 from rramalloc.hardware.values import values_of
 from rramalloc.network.network import Network
 from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, listed, parse
@@ -173,7 +174,7 @@ class SizeQuestion(Record):
         remedy = "tie lists of {fields} to those of crossbar with zip"
         try:
             if place not in loaded:
-                base = found_from(folder, choices.get(_HARDWARE, self.hardware))
+                base = beside(folder, choices.get(_HARDWARE, self.hardware), shipped_preset)
                 given = _with_tiles(values_of(self.set_values))
                 per_tile = {**given, **values}.get(_ARRAYS_PER_TILE)
                 of_chip = (
@@ -206,11 +207,6 @@ def read_question(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Siz
         return parse(_QUESTION, dict(spec), "size"), ""
     where = os.fspath(spec)
     return parse(_QUESTION, read_toml(spec), where), os.path.dirname(where)
-
-
-def found_from(folder: str, entry: Any) -> Any:
-    """Return the path of a file beside the question, else the given name of a shipped one, or object."""
-    return beside(folder, entry) if isinstance(entry, str) else entry
 
 
 _BETWEEN_VALUES = re.compile(r",(?![^\[]*\])")

@@ -26,7 +26,6 @@ from rramalloc.commands.size.question import (
     SizedNetwork,
     SizeQuestion,
     Stored,
-    found_from,
     read_question,
 )
 from rramalloc.commands.size.results import Results
@@ -41,10 +40,12 @@ from rramalloc.commands.size.sizing import (
 )
 from rramalloc.commands.size.task import SizeTask, TaskResult, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
+from rramalloc.files import beside
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
 from rramalloc.hardware.tables import MAX_LINES
+from rramalloc.network.shipped import shipped_network
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, parse
 from rramalloc.search.cores import cores
@@ -272,7 +273,7 @@ class _Search:
         return "it was interrupted" if self.stop.interrupted else "the limit of time ended it: raise that"
 
     def _case(self, network: SizedNetwork, hardware: Hardware) -> Case:
-        source = found_from(self.folder, network.network)
+        source = beside(self.folder, network.network, shipped_network)
         return Case.of(source, {**network.options, "hardware": with_free_arrays(hardware)})  # type: ignore[typeddict-item]
 
     def _check(self, hardware: Hardware) -> None:

@@ -21,11 +21,13 @@ from rramalloc.files import beside, read_toml
 from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.loader import DEFAULT_PRESET, as_hardware
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET, shipped_preset
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES, Positive, parse_crossbar
 from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
+from rramalloc.network.shipped import shipped_network
 from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, listed, parse
 from rramalloc.timing.latency_table import LatencyTable, as_latency_table
 from rramalloc.units import number_of
@@ -372,13 +374,13 @@ class Grid(NamedTuple):
         networks: dict[tuple[str, str], str] = {}
         for index, entry in enumerate(spec.networks):
             with _entry(f"{where}: networks[{index}]"):
-                network = load(beside(folder, entry), allow_partial=allow_partial)
+                network = load(beside(folder, entry, shipped_network), allow_partial=allow_partial)
                 text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
                 _add(networks, (network.name, network.sha256), text)
         hardware: dict[str, None] = {}
         for index, given in enumerate(spec.hardware):
             with _entry(f"{where}: hardware[{index}]"):
-                machine = as_hardware(beside(folder, given) if isinstance(given, str) else given)
+                machine = as_hardware(beside(folder, given, shipped_preset))
                 text = json.dumps(machine.to_dict())
                 for values in spec.axes.around_first(spec.of_hardware):
                     _chosen_json(text, json.dumps(spec.changes(values)))

@@ -26,6 +26,7 @@ from rramalloc.choices import Mapping as MappingName
 from rramalloc.commands.export.export import export
 from rramalloc.commands.tune.tuning import OwnChoice
 from rramalloc.errors import SimulatorError, SpecError, UnknownNameError
+from rramalloc.files import ShippedName
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.tables import Counting
@@ -278,9 +279,13 @@ class Tool(NamedTuple):
     exported: str = ""
 
 
+def _preset(name: str) -> Hardware:
+    return load_hardware(ShippedName(name))
+
+
 def _pimsyn_hardware() -> Hardware:
     """Return arrays of 256 x 256 cells of 4 bits, a weight in each; grouped convolutions count as dense."""
-    plain = load_hardware("plain").with_crossbar(256, 256)
+    plain = _preset("plain").with_crossbar(256, 256)
     precision = plain.precision.model_copy(update={"weight_bits": 4, "input_bits": 4, "output_bits": 4})
     crossbar = plain.crossbar.model_copy(update={"cell_bits": 4})
     counting = Counting(groups="dense", classifiers="host", row_blocks="anywhere")
@@ -289,17 +294,26 @@ def _pimsyn_hardware() -> Hardware:
 
 
 TOOLS: Mapping[str, Tool] = {
-    "mnsim": Tool("mnsim", "whole_kernel", lambda: load_hardware("mnsim"), ("MNSIM-2.0",), ()),
+    "mnsim": Tool("mnsim", "whole_kernel", lambda: _preset("mnsim"), ("MNSIM-2.0",), ()),
     "neurosim": Tool(
-        "neurosim", "im2col", lambda: load_hardware("neurosim"), ("DNN_NeuroSim_V1.4",), ("--own",)
+        "neurosim",
+        "im2col",
+        lambda: _preset("neurosim"),
+        ("DNN_NeuroSim_V1.4",),
+        ("--own",),
     ),
     "pimcomp": Tool(
-        "pimcomp", "im2col", lambda: load_hardware("pimcomp"), ("PIMCOMP-NN",), ("--own",), ", cores given"
+        "pimcomp",
+        "im2col",
+        lambda: _preset("pimcomp"),
+        ("PIMCOMP-NN",),
+        ("--own",),
+        ", cores given",
     ),
     "pimsim": Tool(
         "pimcomp",
         "im2col",
-        lambda: load_hardware("pimcomp").with_values({"chip.tiles": [8, 8]}),  # the mesh of pimsim-nn
+        lambda: _preset("pimcomp").with_values({"chip.tiles": [8, 8]}),  # the mesh of pimsim-nn
         ("PIMCOMP-NN", "pimsim-nn"),
         ("--own",),
         ", cores given",

@@ -41,7 +41,8 @@ from rramalloc.commands.tune.simulators import (
 )
 from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.errors import RramallocError, SimulatorError
-from rramalloc.hardware.loader import DEFAULT_PRESET, HardwareLike, as_hardware
+from rramalloc.hardware.loader import HardwareLike, as_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.options import DEFAULT_MAPPING

@@ -10,8 +10,10 @@ import numpy as np
 from rramalloc.api import optimize
 from rramalloc.choices import SweptObjective
 from rramalloc.compiled import compilation, compiled_folder
+from rramalloc.files import ShippedName
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.importers import load
 from rramalloc.mapping.demand import Storage
 from rramalloc.methods.registry import method_named
@@ -22,6 +24,11 @@ from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
+
+_ALEXNET = ShippedName("alexnet")
+_RESNET18 = ShippedName("resnet18")
+_SQUEEZENET = ShippedName("squeezenet")
+_ISAAC_TODAES = ShippedName("isaac-todaes")
 
 
 class WarmUp(AnswerRecord):
@@ -73,21 +80,21 @@ def warm_up() -> WarmUp:
 
 def _copies() -> None:
     """Compile the search for copies and its bounds."""
-    optimize("alexnet", 200, work=1, progress=False)
-    optimize("resnet18", "x3", progress=False)  # no proof is found, so every prover is tried
+    optimize(_ALEXNET, 200, work=1, progress=False)
+    optimize(_RESNET18, "x3", progress=False)  # no proof is found, so every prover is tried
 
 
 def _modes() -> None:
     """Compile methods, modes of a layer, clocks, placement and chiplets: first what needs no search."""
-    graph = StageGraph.build(load("alexnet"))
+    graph = StageGraph.build(load(_ALEXNET))
     ones = np.ones_like(graph.windows)
     problem = Problem(graph, ones, Cost(20), Storage.of_copies(ones))
     for name in ("gain", "annealing", "bottleneck", "published", "balance"):
         method_named(name).solve(problem, Work(work=1), 0)
     figures = {"timing": {"step_ns": 1.0}, "energy": {"read_pj": 1.0, "leakage_mw": 1.0}}
     clock = {"timing": {"step_ns": 1.0, "clock": "own"}}
-    plain = load_hardware("plain").to_dict()
-    _of_room("place", "alexnet", {"conv1": 2}, hardware="isaac-todaes")
+    plain = load_hardware(DEFAULT_PRESET).to_dict()
+    _of_room("place", _ALEXNET, {"conv1": 2}, hardware=_ISAAC_TODAES)
     cases: list[tuple[dict[str, Any], SweptObjective]] = [
         (figures, "energy"),
         (figures, "latency"),
@@ -95,16 +102,14 @@ def _modes() -> None:
     ]
     for part, objective in cases:
         hardware = Hardware.model_validate(plain | part)
-        optimize(
-            "alexnet", 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False
-        )
-    _of_room("compare", "alexnet", 200, work=1, progress=False)
-    optimize("resnet18", 900, mapping="sdk", work=30, progress=False)
-    isaac = load_hardware("isaac")
-    optimize("resnet18", "x3", hardware=isaac, mapping="sdk", objective="energy", work=1, progress=False)
-    allocation = optimize("squeezenet", hardware="isaac-todaes", work=1, progress=False)
-    _of_room("place", "squeezenet", allocation, work=1)
-    _of_room("chiplet_optimize", "alexnet", hardware="isaac-todaes", work=1)
+        optimize(_ALEXNET, 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False)
+    _of_room("compare", _ALEXNET, 200, work=1, progress=False)
+    optimize(_RESNET18, 900, mapping="sdk", work=30, progress=False)
+    isaac = load_hardware(ShippedName("isaac"))
+    optimize(_RESNET18, "x3", hardware=isaac, mapping="sdk", objective="energy", work=1, progress=False)
+    allocation = optimize(_SQUEEZENET, hardware=_ISAAC_TODAES, work=1, progress=False)
+    _of_room("place", _SQUEEZENET, allocation, work=1)
+    _of_room("chiplet_optimize", _ALEXNET, hardware=_ISAAC_TODAES, work=1)
 
 
 def _of_room(name: str, *arguments: Any, **options: Any) -> None:
