@@ -373,11 +373,15 @@ def presets() -> str:
 
 def methods() -> str:
     """Every method with what it minimises and proves, and where it is from."""
+    from rramalloc.methods.one_pass import ONE_PASS
     from rramalloc.methods.registry import METHODS, method_named
 
     every = [method_named(name) for name in METHODS]
-    rows = ([f"[`{m.name}`](#{m.name})", m.minimises, m.proves, m.source] for m in every)
-    return "\n".join(_table(("`--method`", "minimises", "proves", "source"), rows))
+    rows = (
+        [f"[`{m.name}`](#{m.name})", "yes" if m.name in ONE_PASS else "", m.minimises, m.proves, m.source]
+        for m in every
+    )
+    return "\n".join(_table(("`--method`", "one pass", "minimises", "proves", "source"), rows))
 
 
 def baselines() -> str:

@@ -36,6 +36,7 @@ from rramalloc.mapping.demand import (
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
+from rramalloc.methods.one_pass import one_pass_choices
 from rramalloc.network.counts import weights
 from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.network import Network
@@ -345,6 +346,7 @@ class Case:
             alternatives=alternatives,
             resources=resources,
             held=Held(*self._limits()),
+            rules=one_pass_choices,
         )
         return whole(problem, self._at_most_in_turns)
 

@@ -43,6 +43,7 @@ from rramalloc.mapping.demand import (
 )
 from rramalloc.mapping.mode import Mode
 from rramalloc.mapping.modes import BlockGrid, smallest_block
+from rramalloc.methods.method import proposed
 from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -378,13 +379,7 @@ def propose(objective: Objective, request: Question, stop: Work) -> Answer:
     problem = objective.problem
     if request.method == "auto":
         return replace(objective.solve(stop, request.seed), stopped=stop.cut)
-    method = request.way
-    if method.sees_digital:
-        answer = method.solve(problem, stop, request.seed)
-    else:
-        answer = method.solve(problem.on_arrays, stop, request.seed)
-        if problem.on_arrays is not problem:
-            answer = replace(answer, choice=answer.choice.with_digital(problem))
+    answer = proposed(request.way, problem, stop, request.seed)
     choice = answer.choice
     _check_limits(problem, choice, request.method)
     in_steps = problem.one_block and problem.time_unit == "steps"

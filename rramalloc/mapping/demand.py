@@ -146,7 +146,7 @@ class Storage:
     def with_copies_alone(self, demand: Ints) -> Storage:
         """Return the storage of copies in the graph's blocks, of `demand` arrays; bits, kinds stay free."""
         if self.is_chosen_freely and not self.choices:
-            return Storage.of_copies(demand)
+            return replace(Storage.of_copies(demand), weights=self.weights)
         return replace(self, demand=demand, _counts={})
 
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:

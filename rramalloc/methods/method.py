@@ -6,7 +6,7 @@ A method proposes an allocation of a problem; it is timed, checked and repaired 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,6 +42,14 @@ class Method:
     repaired: bool = True
     reads: str = "case -kinds limits objective inputs placed method"
     needs: str = ""
+
+
+def proposed(method: Method, problem: Problem, stop: Work, seed: int) -> Answer:
+    """Return the answer of a method, with the stages that it is not given; it need not fit yet."""
+    if method.sees_digital or problem.on_arrays is problem:
+        return method.solve(problem, stop, seed)
+    answer = method.solve(problem.on_arrays, stop, seed)
+    return replace(answer, choice=answer.choice.with_digital(problem))
 
 
 MethodLike = str | Method | Solve

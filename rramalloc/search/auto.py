@@ -2,14 +2,16 @@
 
 Over copies, and with mapping `sdk` over blocks and copies, both from a menu: a branch and bound with a primal
 heuristic. The heuristic (improve.py) looks for faster allocations, the dual side (bound/) raises the lower
-bound; where incumbent and bound meet, the incumbent is optimal. It departs from the textbook (Land, Doig,
-*Econometrica* 28(3), 1960) in five places, which comments number below.
+bound; where incumbent and bound meet, the incumbent is optimal. It begins with what one-pass methods propose
+(methods/one_pass.py). What a turn does follows from the work spent so far, never from the work allowed, which
+only ends the search: so a longer search begins as a shorter one, and its answer is never worse. It departs
+from the textbook (Land, Doig, *Econometrica* 28(3), 1960) in five places, which comments number below.
 
 1. The two sides take turns of counted work, or work side by side where there are two cores. Neither sees
    anything of the other's turn, so that the answer is the same on one core and on two.
 2. The dual side asks whether a target makespan can be met at all, and raises the bound where it is refuted
    (destructive improvement: Klein, Scholl, *European Journal of Operational Research* 112, 1999).
-3. Searches of parts of the problem (one kind of arrays, copies alone) come first, beyond the work allowed:
+3. Searches of parts of the problem (one kind of arrays, copies alone) go along, beyond the work allowed:
    more freedom never makes an answer slower.
 4. Over modes a search ends where more work has closed too little of the gap, and every search where bound
    and answer stand still.
@@ -20,12 +22,11 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from rramalloc.errors import BudgetError
-from rramalloc.search.bound.mode_prover import OVERTIME_S
 from rramalloc.search.bound.provers import has_boxes, prover_of
 from rramalloc.search.bound.turns import LowerSide
 from rramalloc.search.cores import cores
@@ -36,15 +37,17 @@ from rramalloc.search.menu import Menu, copies_alone, on_each_kind
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.ties import lower_budgets, trim, with_fewest_arrays
-from rramalloc.search.work import REASONS, Work
+from rramalloc.search.work import REASONS, Work, planned_s
 from rramalloc.status import Stopped
 from rramalloc.timing.simulate import Copies
 
 _FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
 _GROWTH = 1.5  # ratio of successive turns
 _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
-_CLIMB_SHARE = 0.1
-"""Part of the work that the climb from the fewest arrays may take."""
+_FIRST_PART_S = 0.05
+"""Work of a search of copies alone before that over modes begins."""
+_STARTS_S = 0.2  # most work of the starts of a search over modes before its first turn
+_MOST_WORK = 2**40  # units of the search of a part, which goes as far as the whole one
 _STALLED_TURNS = 2  # times the last turn: least work that must close too little before a search ends so
 _STILL_S = 10.0  # counted work without a better bound or answer until a search ends: twice the default work
 _STILL = 3.0  # the same as a multiple of the work until then: proofs of single targets take longer and longer
@@ -53,11 +56,12 @@ _PROGRESS = 1 / 6
 
 
 class _Schedule(NamedTuple):
-    """Division of the work allowed between the parts of a search.
+    """Division of the work between the parts of a search.
 
-    As parts of it, share: what the search may take; plain: what the search of copies alone before it may
-    take, beyond that; stalled: what may close too little of the gap until the search ends, None if it does
-    not end so. over: what is branched on, in words.
+    share: what the search may take, as a part of the work allowed; plain: what the search of copies alone
+    beside it takes, as a part of the work of the search; stalled: what may close too little of the gap until
+    the search ends, as a part of the work allowed, None if it does not end so. over: what is branched on, in
+    words.
     """
 
     share: float
@@ -75,9 +79,9 @@ class _Schedule(NamedTuple):
 
 
 _COPIES = _Schedule(share=1.0, plain=0.0, stalled=None, over="exact timing")
-_BRANCHES = _Schedule(share=2.0, plain=0.2, stalled=1.2, over="modes")
+_BRANCHES = _Schedule(share=2.0, plain=0.1, stalled=1.2, over="modes")
 """Bounds over modes of networks with branches rise late, so the search gets twice the work."""
-_CHAIN = _Schedule(share=0.3, plain=0.04, stalled=0.15, over="modes")
+_CHAIN = _Schedule(share=0.3, plain=0.13, stalled=0.15, over="modes")
 """Bounds over modes of chains close early or never, so their search gets less."""
 
 
@@ -171,7 +175,7 @@ class SearchState:
     improving, proving: accounts of the two sides, which keep them from turn to turn; begun_s: work charged
     when the search began, with that of the searches of parts since; progress_s, progress_bound: its work and
     its bound at the last progress; turn_length_s: of the next turn; proof_s: work of the last proof turn;
-    last_turn_s: of both sides in it; nodes: of branch and bound.
+    last_turn_s: of both sides in it; nodes: of branch and bound; parts: searches that go along.
     """
 
     best: Choice
@@ -185,6 +189,26 @@ class SearchState:
     proof_s: float = 0.0
     last_turn_s: float = 0.0
     nodes: int = 0
+    parts: list[_Part] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
+class _Part:
+    """The search of a part of a problem, which has `first_s` of work and `share` of that of the whole one."""
+
+    search: AutoSearch
+    share: float
+    first_s: float
+    charged_s: float = 0.0
+    _state: SearchState | None = None
+
+    def advance(self, spent_s: float, pool: ThreadPoolExecutor | None) -> Choice:
+        """Begin, or take turns until its share of the work is spent; return the best allocation so far."""
+        search = self.search
+        state = self._state = self._state or search.init()
+        while search.stop.spent_s < self.first_s + self.share * spent_s and not search.terminate(state):
+            search.step(state, pool)
+        return state.best
 
 
 @dataclass(eq=False)
@@ -217,22 +241,23 @@ class AutoSearch:
         bound = max(self.warm_start.lower_bound, interval)
         accounts = stop.nested(stop.work), stop.nested(stop.work)
         state = SearchState(menu.choice(problem, menu.smallest), bound, *accounts, stop.spent_s)
-        starts, climb_s = [menu.cheapest(interval)[0]], _CLIMB_SHARE * self._allowed_s
+        starts = [menu.cheapest(interval)[0]]
         if self.warm_start.copies is not None:
             starts.append(menu.state(problem.choice(self.warm_start.copies)))
-            climb_s = 0.0
-        given = problem.start_within
-        if given is not None:
-            self._update(state, given)
-            starts.append(menu.state(given))
         for found in kind_starts(problem, stop):
             self._update(state, found)
             starts.append(menu.state(found))
         for start in starts:
             self._update(state, menu.choice(problem, start))
+        proposed, quickest = problem.starts(stop), state.best
+        for found in proposed:
+            self._update(state, found)
+        if state.best is not quickest:
+            starts.append(menu.state(state.best))
         self._report(state)
         if not stop.out_of_time:
-            self._solve_parts(state)
+            state.parts = self._parts()
+            self._advance_parts(state, None)
         if stop.out_of_time:
             return state
         # Lower corners of boxes just above the bound are nearly feasible, so they are good starts.
@@ -240,9 +265,9 @@ class AutoSearch:
         for corner in corners:
             self._update(state, corner)
         starts += [menu.state(corner) for corner in corners]
-        self.improver.begin_at(starts, climb_s)
+        self.improver.begin_at(starts, climbs=self.warm_start.copies is None)
         if self.schedule.plain:  # the first targets of a proof over modes are parts of the makespan
-            for found in self.improver.run_starts(state.improving):
+            for found in self.improver.run_starts(_STARTS_S, state.improving):
                 stop.charge(state.improving.taken())
                 self._update(state, found)
         self._report(state)
@@ -252,8 +277,10 @@ class AutoSearch:
     def step(self, state: SearchState, pool: ThreadPoolExecutor | None) -> None:
         """Run a turn of both sides, the heuristic in `pool` if there is one, and update the state."""
         # Departure 1: a turn begins with what both sides know, and ends when both have ended.
-        left_s = self._allowed_s - self._spent_s(state) - state.proof_s
-        search_s = max(state.turn_length_s, min(state.proof_s, left_s + OVERTIME_S))
+        self._advance_parts(state, pool)
+        left_s = planned_s(self._spent_s(state))
+        self.improver.plan_s = self._spent_s(state) + left_s
+        search_s = max(state.turn_length_s, min(state.proof_s, left_s))
         searching = state.best, max(state.bound, self.target), search_s, state.improving
         future = None if pool is None else pool.submit(self.improver.run, *searching)
         proved = self.prover.run(state.bound, state.best.makespan, state.turn_length_s, left_s, state.proving)
@@ -276,7 +303,8 @@ class AutoSearch:
 
     def terminate(self, state: SearchState) -> bool:
         """Return True if the search is to end."""
-        spent_s = self._spent_s(state) / self.schedule.share
+        # A turn is begun whole or not at all, and the next one takes as long as the last or longer.
+        spent_s = (self._spent_s(state) + state.last_turn_s / 4) / self.schedule.share
         return (
             self._has_stalled(state)
             or self._stands_still(state)
@@ -305,26 +333,35 @@ class AutoSearch:
         """The side that raises the bound; departure 2."""
         return prover_of(self.problem, self.menu)
 
-    def _solve_parts(self, state: SearchState) -> None:
-        """Begin with the answers of the same search on every kind of arrays alone, and without modes.
-
-        Departure 3. Every menu has their blocks and copies, and their work is not taken from that for all.
-        """
-        problem, stop = self.problem, self.stop
+    def _parts(self) -> list[_Part]:
+        """Return the same search on every kind of arrays alone, and without modes; departure 3."""
+        problem, parts = self.problem, list[_Part]()
         if problem.is_limited:
-            return
-        parts: list[tuple[Problem, Menu | None, int]] = []
+            return parts
+
+        def part(problem: Problem, menu: Menu, share: float, first_s: float) -> _Part:
+            stop = self.stop.nested(_MOST_WORK)
+            return _Part(AutoSearch(problem, stop, self.seed, self.target, menu), share, first_s)
+
         if not self.target:
-            parts += [(alone, None, stop.work) for _, alone in on_each_kind(problem)]
-        alone = copies_alone(problem) if self.schedule.plain else None
-        if alone is not None:
-            parts.append((*alone, max(1, round(self.schedule.plain * stop.work))))
-        for part, menu, work in parts:
-            share = stop.nested(work)
-            found = solve_to_target(part, share, self.seed, self.target, menu=menu).choice
-            stop.charge(share.spent_s)
-            state.begun_s += share.spent_s
-            self._update(state, problem.choice(found.copies, found.modes))
+            parts += [part(alone, Menu.of(alone), 1.0, 0.0) for _, alone in on_each_kind(problem)]
+        plain = copies_alone(problem) if self.schedule.plain else None
+        if plain is not None:
+            parts.append(part(*plain, self.schedule.plain, _FIRST_PART_S))
+        return parts
+
+    def _advance_parts(self, state: SearchState, pool: ThreadPoolExecutor | None) -> None:
+        """Go on with the searches of parts, and take their answers.
+
+        Every menu has their blocks and copies, and their work is not taken from that for all.
+        """
+        for part in state.parts:
+            best = part.advance(self._spent_s(state), pool)
+            took_s = part.search.stop.spent_s - part.charged_s
+            part.charged_s += took_s
+            self.stop.charge(took_s)
+            state.begun_s += took_s
+            self._update(state, self.problem.choice(best.copies, best.modes))
 
     def _update(self, state: SearchState, found: Choice) -> None:
         """Make it the incumbent if it is better and keeps to the budgets."""
@@ -341,11 +378,6 @@ class AutoSearch:
     def _spent_s(self, state: SearchState) -> float:
         """Return the seconds of work of this search, without those of the searches of parts."""
         return self.stop.spent_s - state.begun_s
-
-    @property
-    def _allowed_s(self) -> float:
-        """Seconds of work that the search may take."""
-        return self.schedule.share * self.stop.work_s
 
     def _has_stalled(self, state: SearchState) -> bool:
         """Return True if the last turns closed too little of the gap; departure 4."""

@@ -27,8 +27,8 @@ _MOST_STEPS = 200
 _WORTH_DESCENT = 1.2
 """Ratio to the best value up to which allocations are improved: others hardly ever end below it."""
 _CHEAP_LOOK = 0.02
-"""Share of the work allowed up to which evaluating all neighbours is cheap: then any allocation is improved,
-and all blocks are tried."""
+"""Share of the work spent and planned up to which evaluating all neighbours is cheap: then any allocation is
+improved, and all blocks are tried."""
 _OTHER_MODES = 12
 """Modes with other blocks of a stage that are tried, those with the fewest arrays."""
 _SECONDS_PER_LOOK = 0.01
@@ -63,7 +63,7 @@ class Descent:
     def _is_cheap(self) -> bool:
         """Whether timing all neighbours of an allocation, with as many pairs as are tried, is little work."""
         seconds = cost.NEIGHBOUR_BLOCK * len(self.problem.demand) * MOST_PAIRS
-        return seconds <= _CHEAP_LOOK * self.stop.work_s
+        return seconds <= _CHEAP_LOOK * self.stop.plan_s
 
     def improve(self, start: Choice, incumbent: Incumbent, most_s: float) -> None:
         """Go from neighbour to neighbour as long as one is better, for `most_s` counted seconds at most."""

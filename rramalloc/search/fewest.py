@@ -99,8 +99,9 @@ class Target:
 
 NO_TARGET = Target()
 _WORK_PER_BUDGET = 8  # units of work for a budget that is tried
-_ANNEALING = 0.3  # of all work, for annealing the arrays before budgets are tried
-_DESCENT_SHARE = 0.2  # of all work, that one descent may take
+_ANNEALING = 0.3  # of all work since the target is met, for annealing the arrays before the next budget
+_FIRST_ANNEALING_S = 0.1  # work of the annealing before the first budget
+_DESCENT_SHARE = 0.2  # of the work spent and planned, that one descent may take
 
 
 def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
@@ -120,13 +121,21 @@ def solve(problem: Problem, stop: Work, seed: int, target: int) -> Answer:
             proven=first.lower_bound > target,
             reached=found.makespan,
         )
-    improver = Improver(problem, menu, seed)
+    for start in problem.starts(stop):
+        if start.makespan <= target and start.arrays < found.arrays:
+            found = start
+    improver, begun_s, annealed_s = Improver(problem, menu, seed), stop.spent_s, 0.0
     proven = low = _fewest_possible(problem, target, found.arrays, stop)
-    found = improver.fewer_arrays(found, target, low, _ANNEALING * stop.work_s, stop)
     while low < found.arrays and not stop.is_used_up:
+        before_s = stop.spent_s
+        due_s = max(_FIRST_ANNEALING_S, _ANNEALING * (before_s - begun_s)) - annealed_s
+        found = improver.fewer_arrays(found, target, low, due_s, stop)
+        annealed_s += stop.spent_s - before_s
+        if low >= found.arrays or not stop.allows(_WORK_PER_BUDGET):
+            break
         budget = (low + found.arrays) // 2
         trial = replace(problem, budget=Cost(budget))
-        share = stop.nested(min(_WORK_PER_BUDGET, stop.work))
+        share = stop.nested(_WORK_PER_BUDGET)
         answer = solve_to_target(trial, share, seed, target)
         stop.charge(share.spent_s)
         if answer.choice.makespan <= target:
@@ -153,7 +162,7 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
     model = _FewestByStep(problem, incumbent, Descent(problem, Menu.of(problem), stop), stop, seed, target_ns)
     if stop.out_of_time:
         raise TargetError(target_ns, 0.0, "ns", proven=False)
-    bound = StepSearch.of(problem, model, stop.work, model.cut).run(model.incumbent)
+    bound = StepSearch.of(problem, model, model.cut).run(model.incumbent)
     if model.incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
     fewest = round(model.incumbent.value)
@@ -234,7 +243,7 @@ class _FewestByStep:
         self.stop.charge(share.spent_s)
         found = self.problem.choice(answer.choice.copies, answer.choice.modes)
         self.incumbent.propose(found)
-        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
         return StepBound(max(least, answer.lower_bound) if exact else least)
 
     def cut(self, step_ns: float, longest_ns: float) -> float | None:

@@ -59,7 +59,9 @@ _NO_BUDGET = 2**60
 _NEAR = (0.1, 0.3)
 """Greatest cost of the modes of beams above the cheapest: first, and once these miss the budget."""
 _OVER_BUDGET = 0.05  # of the budget, by which a beam may pass it, to guide the next one
-_BEAM_SHARE = 0.2  # of all work, that one beam may take
+_BEAM_SHARE = 0.2  # of the work spent and planned, that one beam may take
+_CLIMB_S = 0.02  # work of a part of a climb
+_MOST_CLIMB_S = 0.5  # work of a climb
 _BEAM_SMALLER_REDUCTION = 0.25  # as `_SMALLER_REDUCTION`, for beams
 
 
@@ -132,7 +134,7 @@ class Improver:
 
     slots: of an archive that keeps what is fastest for its number of arrays on the way, of copies alone;
     target_reduction: part of the makespan that the next run is to save; rebalancing: part of a turn for
-    starts.
+    starts; plan_s: work spent and planned of the search that it belongs to.
     """
 
     problem: Problem
@@ -141,6 +143,7 @@ class Improver:
     slots: Slots = NO_SLOTS
     target_reduction: float = TARGET_REDUCTION
     rebalancing: float = _REBALANCING
+    plan_s: float = 0.0
     _starts: deque[Callable[[Work], Choice]] = field(default_factory=deque)
     _runs: int = 0
     _beam_pace: float = math.inf
@@ -156,18 +159,25 @@ class Improver:
         self._scratch = Scratch.of(self._edges)
         self._beams = _Beams(self.problem, self.menu, self._tables[0], self._scratch)
 
-    def begin_at(self, starts: Sequence[State], climb_s: float = 0.0) -> None:
-        """Set the first moves: rebalance these starts, then climb from the fewest arrays for `climb_s`."""
+    def begin_at(self, starts: Sequence[State], *, climbs: bool = False) -> None:
+        """Set the first moves: rebalance these starts, then climb from the fewest arrays."""
         for tables in self._tables:
             for start in starts:
                 self._starts.append(partial(self._rebalance, tables, start, _WEIGHTS[0]))
-            if climb_s > 0.0:
-                self._starts.append(partial(self._climb, tables, climb_s))
+            if climbs:
+                self._starts.append(partial(self._climb, tables, self.menu.smallest, _MOST_CLIMB_S))
 
-    def run_starts(self, stop: Work) -> Iterator[Choice]:
-        """Run the remaining starts of `begin_at`."""
-        while self._starts and not stop.out_of_time:
-            yield self._starts.popleft()(stop)
+    def run_starts(self, seconds: float, stop: Work) -> Iterator[Choice]:
+        """Run the remaining starts of `begin_at` for about `seconds`, of which `stop` is charged.
+
+        The caller may take what was charged meanwhile.
+        """
+        spent_s = 0.0
+        while self._starts and spent_s < seconds and not stop.out_of_time:
+            begun_s = stop.spent_s
+            found = self._starts.popleft()(stop)
+            spent_s += stop.spent_s - begun_s
+            yield found
 
     def run(self, best: Choice, enough: int, seconds: float, stop: Work) -> Choice:
         """Return a better allocation or `best`; end early at `enough` steps. stop: is charged for it."""
@@ -178,7 +188,7 @@ class Improver:
             if spent < self.rebalancing * seconds:
                 trial = self._starts.popleft()(stop) if self._starts else self._restart(best, stop)
             elif self._beam_pace >= self._anneal_pace and self._beams.left_for(
-                best, min(_BEAM_SHARE * stop.work_s, _LONGEST_BEAM_S)
+                best, min(_BEAM_SHARE * self.plan_s, _LONGEST_BEAM_S)
             ):
                 trial = self._beam(best, enough, stop)
             else:
@@ -217,12 +227,17 @@ class Improver:
         self._search(tables, run, _copy(start), best, stop)
         return self.menu.choice(self.problem, best)
 
-    def _climb(self, tables: MenuTables, seconds: float, stop: Work) -> Choice:
-        """Return the best allocation on a climb along critical chains."""
-        current = self.menu.smallest
-        best = _copy(current)
-        run = Run(CLIMB, most_work=int(min(seconds, _LONGEST_RUN_S) * 1e9 / cost.BATCH_NS))
+    def _climb(self, tables: MenuTables, current: State, left_s: float, stop: Work) -> Choice:
+        """Return the best allocation on a part of a climb along critical chains; the next part is a start.
+
+        left_s: of work for all parts.
+        """
+        best, most_s, begun_s = _copy(current), min(_CLIMB_S, left_s), stop.spent_s
+        run = Run(CLIMB, most_work=int(most_s * 1e9 / cost.BATCH_NS))
         self._search(tables, run, current, best, stop)
+        took_s = stop.spent_s - begun_s
+        if most_s <= took_s < left_s:
+            self._starts.append(partial(self._climb, tables, current, left_s - took_s))
         return self.menu.choice(self.problem, best)
 
     def _restart(self, near: Choice, stop: Work) -> Choice:

@@ -56,10 +56,10 @@ _MOST_STEPS = 2**53 - 2
 """Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
 """Units of search for a bound that no search was made for."""
-_DESCENT_SHARE = 0.2
-"""Part of the work allowed that one descent may take."""
-_CUT_SHARE = 0.2
-"""Part of the work allowed that cuts may take."""
+_DESCENT_SHARE = 0.1
+"""Part of the work spent and planned that one descent may take."""
+_CUT_SHARE = 0.3
+"""Part of the work spent and planned that cuts may take."""
 _CUT_ROUNDS = 10
 """Rounds of the program over places that must together raise the floor."""
 _CUT_RISE = 1e-3
@@ -253,14 +253,15 @@ class Latency(TimeObjective):
     def solve_by_step(self, stop: Work, seed: int) -> Answer:
         """Search over all step lengths for the least latency in ns."""
         model, bound_ns = _LatencyByStep.of(self.problem, stop, seed, inputs=self.inputs), 0.0
+        run_ns = model.run()
         if self.inputs > 1:  # the answer is no worse than those for the latency and for the interval
             for times, objective in ((1, Latency(self.problem)), (self.inputs - 1, Interval(self.problem))):
                 share = stop.nested(stop.work)
                 answer = objective.solve(share, seed)
                 bound_ns += times * answer.lower_bound
-                model.update(self.problem.choice(answer.choice.copies, answer.choice.modes))
+                model.incumbent.propose(self.problem.choice(answer.choice.copies, answer.choice.modes))
                 model.elsewhere_s += share.spent_s
-        bound_ns = max(bound_ns, model.run())
+        bound_ns = max(bound_ns, run_ns)
         stop.charge(model.elsewhere_s)
         words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
         return model.incumbent.answer(words, bound_ns)
@@ -368,19 +369,21 @@ class _LatencyByStep:
         descent = Descent(problem, menu, stop)
         model = cls(problem, incumbent, descent, stop, seed, most_interval_ns, inputs)
         model.update(menu.choice(problem, menu.smallest))
-        if (given := problem.start_within) is not None:
-            model.update(given)
+        for start in problem.starts(stop):
+            incumbent.propose(start)
+        if incumbent.best is not None:
+            model.update(incumbent.best)
         return model
 
     def run(self) -> float:
         """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
         if self.stop.out_of_time:
             return step_time_of(self.problem).compute_ns
-        return StepSearch.of(self.problem, self, self.stop.work).run(self.incumbent)
+        return StepSearch.of(self.problem, self).run(self.incumbent)
 
     def update(self, found: Choice) -> None:
         """Propose an allocation to the incumbent, and the best that a descent from it finds."""
-        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
 
     def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
         """Return the steps of a bound that takes no search, times the length of a step."""
@@ -694,15 +697,16 @@ class RangedByArrays(Objective):
         # Of modes that take the same whole tiles, the one with the fewest copies reads the fewest arrays.
         for start in [menu.smallest, *([menu.fewest_copies] if self.problem.in_whole_tiles else [])]:
             model.update(menu.choice(self.problem, start))
-        of_kinds = kind_starts(self.problem, stop)
-        for given in (self.problem.start_within, *self.starts(stop), *of_kinds, *starts):
+        for found in self.problem.starts(stop):
+            incumbent.propose(found)
+        for given in (incumbent.best, *self.starts(stop), *kind_starts(self.problem, stop), *starts):
             if given is not None:
                 model.update(given)
         bound = 0.0
         if not stop.out_of_time:  # else nothing is known of any range
-            search, most = LimitSearch(model, incumbent, stop.work), self.problem.budget
+            search, most = LimitSearch(model, incumbent, stop), self.problem.budget
             whole = search.searched(self.problem.minimum - 1, most, FIRST_WORK_OF_LIMIT)
-            if arrays := model.add_cuts(whole):
+            if arrays := 0 if stop.is_used_up else model.add_cuts(whole):
                 search.searched(int(whole.low), arrays, FIRST_WORK_OF_LIMIT)  # where the best one may be
                 whole = replace(whole, bound=model.floor(int(whole.low) + 1, most, whole.time))
             bound = close_ranges([whole], search.parts, incumbent, stop)
@@ -745,7 +749,7 @@ class _ByArrays:
         )
         if fewest == most:  # as where the whole chip leaks: the last number has the lowest floor of all
             return 0
-        end_s = min(stop.spent_s + _CUT_SHARE * stop.work_s, stop.work_s)
+        end_s = stop.spent_s + _CUT_SHARE * stop.plan_s
         self.target = smallest.makespan
         left_s = end_s - stop.spent_s
         program = Places.affordable(self.incumbent.problem, menu, self.target, left_s, for_cuts=True)
@@ -805,7 +809,7 @@ class _ByArrays:
     def update(self, found: Choice) -> None:
         """Update the incumbent with an allocation and with those that a descent from it finds."""
         self.incumbent.propose(found)
-        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
 
 
 class LeastEnergy(RangedByArrays):

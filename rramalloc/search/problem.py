@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.exact_time import ExactTime
 from rramalloc.search.resources import ONE_KIND, Alternatives, Cost, Resources
+from rramalloc.search.work import Work
 from rramalloc.status import Stopped
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import EnergyModel, Metrics
@@ -37,6 +38,10 @@ class Held(NamedTuple):
 
 
 NOTHING_HELD = Held()
+
+
+Rules = Callable[["Problem", Work], "list[Choice]"]
+"""Returns what simple rules propose for a problem, of what fits it, and charges their work."""
 
 
 class Limits(NamedTuple):
@@ -82,6 +87,8 @@ class Problem:
     resources: Resources = ONE_KIND
     limits: Limits = NO_LIMITS
     held: Held = NOTHING_HELD
+    rules: Rules | None = None
+    """Propose allocations that every search begins with."""
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
 
@@ -250,6 +257,13 @@ class Problem:
         """Return True if an allocation keeps to the budget and to the bounds of every stage."""
         in_range = (copies >= self.smallest).all() and (copies <= self.largest).all()
         return bool(in_range) and self.holds(copies)
+
+    def starts(self, stop: Work) -> list[Choice]:
+        """Return allocations to begin a search with: the one that is given, then those of rules."""
+        given = self.start_within
+        # Where modes are left out, rules would propose those.
+        by_rules = [] if self.rules is None or self.is_limited else self.rules(self, stop)
+        return by_rules if given is None else [given, *by_rules]
 
     @property
     def start_within(self) -> Choice | None:

@@ -21,6 +21,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from rramalloc.choices import DEFAULT_WORK
 from rramalloc.errors import BudgetError
 from rramalloc.mapping.demand import Storage
 from rramalloc.ndarrays import Floats, Ints
@@ -251,13 +252,12 @@ class StepSearch:
 
     lengths: StepLengths
     model: StepModel
-    most_work: int
     cut: Cut = geometric_mean
 
     @classmethod
-    def of(cls, problem: Problem, model: StepModel, most_work: int, cut: Cut = geometric_mean) -> StepSearch:
+    def of(cls, problem: Problem, model: StepModel, cut: Cut = geometric_mean) -> StepSearch:
         """Return the search over the steps of a problem."""
-        return cls(StepLengths.of(problem), model, most_work, cut)
+        return cls(StepLengths.of(problem), model, cut)
 
     def run(self, incumbent: Incumbent) -> float:
         """Search; return a value that no allocation undercuts."""
@@ -292,9 +292,9 @@ class StepSearch:
             self.model.stop.charge(cost.STEP_PIECE)
             halves = self._piece(replace(piece, high=middle, work=0)), self._piece(replace(piece, low=middle))
             return [half for half in halves if half is not None]
-        if piece.work >= max(FIRST_WORK, self.most_work):
+        work = max(FIRST_WORK, 2 * piece.work)
+        if piece.work and not self.model.stop.allows(work):
             return []
-        work = min(max(FIRST_WORK, 2 * piece.work), max(FIRST_WORK, self.most_work))
         found = [self.model.search(relaxed, first, last, work) for relaxed in self._relaxations(last)]
         bound, steps = (max(each) for each in zip(*found, (piece.bound, piece.time), strict=True))
         return [replace(piece, work=work, bound=bound, time=steps)]
@@ -354,7 +354,7 @@ class LimitSearch:
 
     model: LimitModel
     incumbent: Incumbent
-    most_work: int
+    stop: Work
 
     def searched(self, low: int, high: int, work: int, time: float = 0.0) -> Piece:
         """Search for the least time within a limit; return what is above `low` and keeps to the limit.
@@ -378,7 +378,7 @@ class LimitSearch:
             middle = min(max(middle, low + 1), high - 1)
             below = self.searched(low, middle, FIRST_WORK_OF_LIMIT)
             return [below, self._piece(middle, high, piece.work, piece.time)]
-        if piece.work >= max(self.most_work, FIRST_WORK_OF_LIMIT):
+        if not self.stop.allows(2 * piece.work):
             return []
         return [self.searched(low, high, 2 * piece.work, piece.time)]
 
@@ -390,7 +390,7 @@ class LimitSearch:
         if most <= piece.bound * (1 + SAME_SUM):
             return False
         by_width, by_time = most - piece.bound, max(0.0, self.incumbent.value - most)
-        return by_width >= by_time or piece.work >= self.most_work
+        return by_width >= by_time or piece.work >= DEFAULT_WORK
 
 
 def step_time_of(problem: Problem) -> StepTime:

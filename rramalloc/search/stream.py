@@ -25,7 +25,8 @@ from rramalloc.search.ranges import (
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 
 _DESCENT_SHARE = 0.1
-"""Part of the work allowed that one descent may take."""
+"""Part of the work spent and planned that one descent may take."""
+_WORK_BESIDE = 2  # times the work allowed, for ranges of intervals
 
 
 @dataclass(eq=False)
@@ -58,7 +59,7 @@ class _ByInterval:
 
     def update(self, found: Choice) -> None:
         """Update the incumbent; run a descent from solutions close to it."""
-        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.work_s)
+        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
 
 
 def steps_of(found: Choice, inputs: int) -> int:
@@ -71,28 +72,30 @@ def steps_of(found: Choice, inputs: int) -> int:
 def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
     """Minimise the time of `inputs` inputs in steps or ticks, with a bound of that time.
 
-    The answer is not worse than those for the latency and for the interval with the same work: their
-    searches come first, and ranges of intervals may take as much work once more.
+    The answer is not worse than those for the latency and for the interval with the same work: ranges of
+    intervals take twice that, and where they leave a gap the search for the latency follows.
     """
     if inputs == 1:
         return solve_makespan(problem, stop, seed)
     menu, incumbent = Menu.of(problem), Incumbent(problem, partial(steps_of, inputs=inputs))
-    share = stop.nested(stop.work)
+    share = stop.nested(_WORK_BESIDE * stop.work)
     lengths = menu.intervals(problem)
     model = _ByInterval(incumbent, Descent(problem, menu, share), share, seed, inputs, lengths)
     for start in (menu.smallest, menu.cheapest(menu.smallest_interval(problem))[0]):
         incumbent.propose(menu.choice(problem, start))
+    for found in problem.starts(share):
+        incumbent.propose(found)
     bound = model.floor(0, len(lengths) - 1, 1)
     if not stop.out_of_time:
-        search, last = LimitSearch(model, incumbent, stop.work), len(lengths) - 1
-        pieces = [search.searched(-1, 0, stop.work)]
+        search, last = LimitSearch(model, incumbent, share), len(lengths) - 1
+        pieces = [search.searched(-1, 0, FIRST_WORK_OF_LIMIT)]
         if last > 0:
-            beyond = search.searched(0, last, FIRST_WORK_OF_LIMIT)
-            if beyond.bound < incumbent.value:
-                beyond = search.searched(0, last, stop.work, beyond.time)
-            pieces.append(beyond)
-        stop.charge(share.taken())
+            pieces.append(search.searched(0, last, FIRST_WORK_OF_LIMIT))
         bound = close_ranges(pieces, search.parts, incumbent, share)
+        if stop.is_open(incumbent.value, bound):
+            alone = stop.nested(stop.work)
+            incumbent.propose(solve_makespan(problem, alone, seed).choice)
+            stop.charge(alone.spent_s)
     stop.charge(share.taken())
     least = math.ceil(min(bound, incumbent.value))
     why = stop.reason(round(incumbent.value), least)

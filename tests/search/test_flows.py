@@ -50,20 +50,28 @@ def test_no_flow_is_lost(kind: str) -> None:
 def test_two_layers_by_hand() -> None:
     """docs/sources/bound.md: three steps are the optimum, of which flows prove more than two."""
     problem = by_hand(4)
-    turn, start = run_flows(problem, Menu.of(problem), 1, 10, 10.0, Work())
+    turn = run_flows(Flows(problem, Menu.of(problem), 10), 1, 10, 2**20, Work())
     assert turn.bound == 3
-    assert start is not None
     assert all(problem.holds(found.copies, found.modes) for found in turn.found)
 
 
 def test_it_ends_where_more_rounds_do_not_pay_or_no_work_is_left() -> None:
     """Nothing is done where no work is left, and no more than 2 ** 10 rounds where the bound stands still."""
     problem, stop = by_hand(4), Work()
-    turn, start = run_flows(problem, Menu.of(problem), 1, 10, 0.0, stop)
-    assert (turn.bound, start) == (1, None)
-    assert stop.spent_s == 0.0
-    run_flows(problem, Menu.of(problem), 1, 10, 1e9, stop)
-    assert stop.spent_s <= 2**10 * Flows(problem, Menu.of(problem), 10).round_s
+    flows = Flows(problem, Menu.of(problem), 10)
+    turn = run_flows(flows, 1, 10, 0, stop)
+    assert (turn.bound, turn.found, stop.spent_s) == (1, (), 0.0)
+    run_flows(flows, 1, 10, 2**40, stop)
+    assert flows.rounds <= 2**10
+
+
+def test_rounds_in_several_turns_are_those_of_one() -> None:
+    """A turn goes on where the last one ended."""
+    whole, parts = (Flows(by_hand(4), Menu.of(by_hand(4)), 10) for _ in range(2))
+    run_flows(whole, 1, 10, 16, Work())
+    for rounds in (1, 15):
+        run_flows(parts, 1, 10, rounds, Work())
+    assert (parts.rounds, parts.bound) == (whole.rounds, whole.bound)
 
 
 def test_the_program_begins_with_what_flows_use() -> None:
@@ -93,5 +101,5 @@ def test_what_is_proven_when_the_time_ends_stays() -> None:
             return self.left < 0
 
     problem = by_hand(4)
-    turn, _ = run_flows(problem, Menu.of(problem), 1, 10, 10.0, EndsLater())
+    turn = run_flows(Flows(problem, Menu.of(problem), 10), 1, 10, 2**20, EndsLater())
     assert 1 < turn.bound < 4

@@ -52,7 +52,7 @@ def command(
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:
-    """Run every method on the same network and budget: exact makespan, and ratio to `auto`.
+    """Run every method on the same network and budget: exact makespan, and ratio to the best.
 
     Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg
     """

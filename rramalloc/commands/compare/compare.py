@@ -235,14 +235,14 @@ def _left_out(case: Case, methods: Sequence[str]) -> list[str]:
 
 
 def _surprises(rows: Sequence[Row], methods: Sequence[str]) -> list[str]:
-    """Return notes on the ratios: their reference, and budgets at which `auto` is not the best."""
-    there = {row.arrays for row in rows if row.method == REFERENCE}
+    """Return notes on `auto`: budgets at which it is not the best, or has no row."""
+    ratio = {row.arrays: row.ratio for row in rows if row.method == REFERENCE}
     words = [
-        f"{row.arrays} arrays: {row.method} is faster than {REFERENCE}, ratio {row.ratio:.4f}"
+        f"{row.arrays} arrays: {row.method} beats {REFERENCE}, whose ratio is {ratio[row.arrays]:.4f}"
         for row in rows
-        if row.arrays in there and row.ratio < 1
+        if row.ratio < ratio.get(row.arrays, 0.0)
     ]
-    if rows and not {row.arrays for row in rows} <= there:
+    if rows and not {row.arrays for row in rows} <= set(ratio):
         why = "was not compared" if REFERENCE not in methods else "has no row at every budget"
         words.append(f"{REFERENCE} {why}: ratios are to the best of the methods compared there")
     return words
@@ -305,8 +305,7 @@ def rows_of(
     """
     if not by_method:
         return []
-    reference = by_method.get(REFERENCE)
-    base = reference.middle.score if reference else min(runs.middle.score for runs in by_method.values())
+    base = min(runs.middle.score for runs in by_method.values())
     bound = _bound(objective, by_method)
     rows = [_row(network, budget, name, runs, base, bound) for name, runs in by_method.items()]
     return sorted(rows, key=lambda row: (row.method != REFERENCE, row.ratio, row.makespan, row.method))

@@ -14,7 +14,7 @@ from rramalloc.units import Unit, counted
 
 FORMAT: Literal["rramalloc-comparison/2"] = "rramalloc-comparison/2"
 REFERENCE = "auto"
-"""The method that ratios are to."""
+"""The method that is listed first."""
 
 
 class CompareOptions(SearchOptions):
@@ -33,8 +33,8 @@ class Row(LayerModes):
     """One method at one budget.
 
     network: name; arrays: the budget; makespan, interval, used: of the allocation in `copies`, exact;
-    objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over that
-    of `auto` at this budget, or over the best if `auto` was not compared; work_s: work counted in seconds of
+    objective_value: of that allocation, in the comparison's objective_unit; ratio: objective_value over the
+    best at this budget; work_s: work counted in seconds of
     a reference core, None where a method counts none; clock_s: measured seconds of a run, only if asked for,
     and all that depends on the machine; lower_bound: of the objective, in its unit, the best bound that any
     method proved at this budget; gap: (objective_value - lower_bound) / objective_value; recurrence,

@@ -31,7 +31,7 @@ _LETTER = 6  # pixels of a letter of the words beside a bar
 _MOST_PANELS = 8  # budgets that a chart shows
 _LEAST_END = 1.3  # ratio at which the axis ends at the least
 _BEYOND = 2.5  # the axis ends at this multiple of the median ratio at most
-_REFERENCE = Key(f"{REFERENCE} (the reference)", BLUE)
+_REFERENCE = Key(REFERENCE, BLUE)
 _METHOD = Key("other methods", SKY)
 _REPAIRED = Key("repaired to fit", "#9fd0ee")
 _BOUND = Key("lower bound", RED, "stroke")
@@ -108,7 +108,7 @@ def _best(comparison: Comparison) -> str:
 
 
 def methods_chart(comparison: Comparison, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
-    """Chart the ratio of every method to the reference, a panel a budget.
+    """Chart the ratio of every method to the best one, a panel a budget.
 
     Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
     others end at the end of the axis; their numbers are written next to them.
@@ -116,8 +116,7 @@ def methods_chart(comparison: Comparison, *, detail: Detail = FIGURE) -> Chart: 
     every = comparison.budgets
     drawn = [every[place] for place in thinned(len(every), _MOST_PANELS)]
     measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
-    reference = any(row.method == REFERENCE for row in comparison.rows)
-    ratio = f"{measure} / {measure} of {REFERENCE if reference else 'best'}"
+    ratio = f"{measure} / {measure} of the best"
     titles = [counted(budget, "array") if len(drawn) > 1 else "" for budget in drawn]
     panels = tuple(
         _panel(comparison, comparison.at(budget), ratio, title)

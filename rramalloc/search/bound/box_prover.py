@@ -21,8 +21,8 @@ from rramalloc.search.work import Work
 _FIRST_EFFORT = 64
 """Nodes of branch and bound that the first target gets; twice as many each time that one stays undecided."""
 _ROOM = 2**20  # nodes for whose open boxes there is room: depth first leaves at most 64 a stage
-_FIRST_BRANCHING_SHARE = 0.01
-"""Part of the work left that branch and bound takes before the program over places begins."""
+_FIRST_BRANCHING_S = 0.03
+"""Work that branch and bound takes before the program over places begins."""
 _ABOVE = (4, 16, 8, 2, 1, 0)  # per cent above the first bound at which boxes are looked at
 _QUICK_S = 0.01  # time of a box from which on only the first of these is looked at
 FINEST = 4096
@@ -120,7 +120,7 @@ class BoxProver:
         not in single ticks where stages have their own clocks and times are long.
         """
         if not self._resisted:
-            left_s = _FIRST_BRANCHING_SHARE * left_s - self._other_s
+            left_s = _FIRST_BRANCHING_S - self._other_s
             if left_s < self.bounder.sweep_seconds:
                 self._resisted, self._stride = True, 1
                 return bound
@@ -146,7 +146,8 @@ class BoxProver:
 
         The last target that stayed undecided is gone on with, in what has been proven of it since.
         """
-        effort = max(1, min(self._effort, int(left_s / self.bounder.node_seconds)))
+        nodes_s = left_s - self.bounder.sweep_seconds
+        effort = max(1, min(self._effort, int(nodes_s / self.bounder.node_seconds)))
         box = self._box(target)
         if self._open is None or self._open[0] != target:
             self._open = target, self.bounder.open_boxes(box, _ROOM)

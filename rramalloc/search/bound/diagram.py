@@ -49,8 +49,9 @@ _LEVEL_COST = 1.9  # time of a level of diagrams, as a multiple of the level bef
 _TARGETS = 12  # targets that the first level after a trial should have time for
 _FIRST_PART = 3  # parts of the gap of which the first stride of a level is one
 _GRAIN = 12  # parts of the gap of which the last stride of a level is one
-_FIRST_SHARE = 0.1  # of the remaining work, that the trial may take
-_DIAGRAM_SHARE = 0.4  # of the remaining work, that each other diagram may take
+_FIRST_SHARE = 0.1  # of the work planned, that the trial may take
+_DIAGRAM_SHARE = 0.4  # of the work planned, that each other diagram may take
+_AGAIN = 2  # times as much work that is planned when a trial that took too long is repeated
 _HOPELESS = 6  # successive targets that resisted after which no other is tried
 _FRUITFUL = 10.0  # seconds of work on diagrams for each second on other proofs
 _RESISTED = 0.7  # factor of that for each target that resisted last
@@ -432,7 +433,10 @@ class Diagrams:
             self._resisted, self._resisting = self._resisted + 1, target
         if first:
             levels = int(math.log(max(1.0, left_s / (_TARGETS * took_s)), _LEVEL_COST))
-            self._go_up(min(levels, len(_LEVELS) - 1) if took_s <= most_s else len(_LEVELS))
+            if took_s > most_s:  # it did not end: tried again once more is planned
+                self.nodes, self._longest_s = 0, _AGAIN * _DIAGRAM_SHARE * left_s
+            else:
+                self._go_up(min(levels, len(_LEVELS) - 1))
         elif self._resisted == _HOPELESS:
             self._go_up(len(_LEVELS))
         elif self._resisting and self._resisting - bound <= (makespan - bound) // _GRAIN:

@@ -49,7 +49,8 @@ _WORTHWHILE = 0.03  # of the gap, that twice as many rounds must close
 class Flows:
     """The two sides of one problem without limits beside arrays.
 
-    makespan: of some allocation; bound: every allocation takes at least so many ticks; rounds: so far.
+    makespan: of some allocation; bound: every allocation takes at least so many ticks; rounds: so far;
+    raised: what the last ones raised the bound by.
     """
 
     problem: Problem
@@ -57,6 +58,7 @@ class Flows:
     makespan: int
     bound: float = 0.0
     rounds: int = 0
+    raised: float = math.inf
 
     def __post_init__(self) -> None:
         self._unit = _UNIT * max(1.0, self.makespan / len(self.menu.stages))
@@ -87,6 +89,20 @@ class Flows:
             self._round()
         stop.charge(rounds * self.round_s)
         self._bound()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of all rounds, counted."""
+        return self.rounds * self.round_s
+
+    def rounds_in(self, seconds: float) -> int:
+        """Return the rounds of a turn of about `seconds`."""
+        return max(_FIRST_ROUNDS, int(seconds / self.round_s))
+
+    @property
+    def pays(self) -> bool:
+        """Whether so many rounds again may close enough of the gap: at best what the last ones did."""
+        return self.raised >= _WORTHWHILE * (self.makespan - self.bound)
 
     @property
     def start(self) -> Start:
@@ -181,27 +197,20 @@ def _row_ends(problem: Problem, is_raster: Bools, unit: float) -> FlowPlaces:
     return FlowPlaces(first, row, column, pointer, needed[order].astype(np.int64), lag[order])
 
 
-def run_flows(
-    problem: Problem, menu: Menu, bound: int, makespan: int, left_s: float, stop: Work
-) -> tuple[ProofTurn, Start | None]:
-    """Raise the bound by rounds as long as they pay, within `left_s` of work.
-
-    Rounds before a limit of time count.
-    """
-    flows, raised = Flows(problem, menu, makespan), math.inf
-    most = int(left_s / flows.round_s)
-    # What so many rounds again may raise it is at best what the last ones did.
+def run_flows(flows: Flows, bound: int, makespan: int, most: int, stop: Work) -> ProofTurn:
+    """Raise the bound by `most` rounds as long as they pay; rounds before a limit of time count."""
+    end, problem = flows.rounds + most, flows.problem
     while (
         bound < makespan
-        and flows.rounds < most
-        and flows.bound + raised > bound
-        and raised >= _WORTHWHILE * (makespan - flows.bound)
+        and flows.rounds < end
+        and flows.bound + flows.raised > bound
+        and flows.pays
         and not stop.out_of_time
     ):
         before, rounds = flows.bound, max(flows.rounds, _FIRST_ROUNDS) if flows.rounds else 1
         with suppress(OutOfTime):
-            flows.run(min(rounds, most - flows.rounds), stop)
-        raised = flows.bound - before
+            flows.run(min(rounds, end - flows.rounds), stop)
+        flows.raised = flows.bound - before
         bound = raised_bound(bound, flows.bound, makespan)
     found = (problem.choice(flows.copies),) if flows.rounds and problem.one_block else ()
-    return ProofTurn(bound, found), flows.start if flows.rounds else None
+    return ProofTurn(bound, found)

@@ -18,8 +18,6 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import Work
 
-OVERTIME_S = 2.0
-"""Work that the last target, and the improver beside it, may take beyond the work allowed."""
 _NODE_ROUNDS = 2  # rounds of tightening at a node of branch and bound
 _LEAF_WAYS = 64  # allocations of a box up to which each is timed
 _FIRST_TARGET = 0.85  # of the makespan: the first target
@@ -28,18 +26,16 @@ _COARSE = 64  # parts of the makespan to which targets are bisected
 
 @dataclass(eq=False)
 class _Tightening:
-    """A target whose rounds may be spread over turns. left: after the last round; round_s: it took."""
+    """A target whose rounds may be spread over turns. left: after the last round."""
 
     target: int
     rounds: Iterator[Rows | None]
     left: Rows | None
-    round_s: float = 0.0
 
-    def next_round(self, stop: Work) -> bool:
+    def next_round(self) -> bool:
         """Go on with the next round; return False if there is none."""
-        begun_s = stop.spent_s
         for left in self.rounds:
-            self.left, self.round_s = left, stop.spent_s - begun_s
+            self.left = left
             return True
         return False
 
@@ -98,9 +94,7 @@ class ModeProver:
             self._under_way = None
         while bound < makespan and not stop.out_of_time and not self._found:
             spent = stop.spent_s - begun_s
-            # No later turn has work for a target whose next round takes longer: its rounds end in this one.
-            ending = self._under_way is not None and -OVERTIME_S < left_s - spent < self._under_way.round_s
-            if spent >= most_s and not ending:
+            if spent >= most_s:
                 break
             target = self._target(bound, makespan) if self._under_way is None else self._under_way.target
             if target is None:
@@ -109,8 +103,6 @@ class ModeProver:
                 bound = max(bound, self._branch(target, most_s - spent, stop))
             else:
                 bound = max(bound, self._tighten(target, stop))
-        if self._under_way is not None and stop.spent_s - begun_s - left_s >= OVERTIME_S:
-            bound = max(bound, self._learn(self._under_way))
         return ProofTurn(bound, tuple(self._found))
 
     def _tighten(self, target: int, stop: Work) -> int:
@@ -119,7 +111,7 @@ class ModeProver:
             self.nodes += 1
             rows, rounds = self._known(target), TIGHT_ROUNDS if self._fine else 1
             self._under_way = _Tightening(target, self._bounder.tightening(rows, target, stop, rounds), rows)
-        more = self._under_way.next_round(stop)
+        more = self._under_way.next_round()
         return 0 if more else self._learn(self._under_way)
 
     def _learn(self, ended: _Tightening) -> int:

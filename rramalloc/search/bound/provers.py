@@ -16,7 +16,7 @@ from typing import Protocol
 
 from rramalloc.search.bound.box_prover import BoxProver
 from rramalloc.search.bound.boxes import Bounder, bounder_of
-from rramalloc.search.bound.flows import run_flows
+from rramalloc.search.bound.flows import Flows, run_flows
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.bound.mode_prover import ModeProver
 from rramalloc.search.bound.places import Places
@@ -25,13 +25,11 @@ from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Choice, Problem
 from rramalloc.search.work import OutOfTime, Work
 
-_SHARE_OF_FLOWS = 0.3  # of the work left, that the bound of flows may take
+_SHARE_OF_FLOWS = 0.3  # of the work planned, that the bound of flows may take
 _SHARE_OVER_MODES = 0.1  # the same over modes, which are many, so that rounds take longer
 _LEAST_SHARE = 0.25  # of the work of the other one, that program and branch and bound get at least
 _FIRST_PART = 0.5  # of the gap between bound and incumbent: the first target of the program below these
 _LOWER = 0.25  # of the way from the bound to a target that resists: the next one
-_LEAST_LEFT_S = 0.5
-"""Counted work that is left where the program begins beside boxes: with less, these alone prove more."""
 _LEAST_TURN_S = 1e-3  # of work that a turn counts at least
 
 
@@ -59,14 +57,16 @@ class PlacesProver:
 
     _program_pace, _branching_pace: ticks a counted second by which the last turn of each raised the bound;
     _program_s, _branching_s: work of each, _turn_s: of the last turn of branch and bound; _part: of the gap,
-    up to the next target of the program.
+    up to the next target of the program; _flows: that begin it, _begin_s: work that is planned when it is
+    tried to begin it again, infinite once it has stood still.
     """
 
     problem: Problem
     menu: Menu
     branching: _Branching
     _program: Places | None = None
-    _has_begun: bool = False
+    _flows: Flows | None = None
+    _begin_s: float = 0.0
     _program_pace: float = math.inf
     _branching_pace: float = 0.0
     _program_s: float = 0.0
@@ -90,14 +90,13 @@ class PlacesProver:
 
     def run(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
         """Raise the bound, as `LowerSide.run`."""
-        if self.branching.begins_with_program and not self._has_begun:
-            self._has_begun = True
-            return self._begin(bound, makespan, left_s, stop)
+        if self.branching.begins_with_program and self._program is None and left_s >= self._begin_s:
+            return self._begin(bound, makespan, seconds, left_s, stop)
         program, begun_s = self._program, stop.spent_s
         if program is None or self._is_branching_due:
             turn = self.branching.run(bound, makespan, seconds, left_s, stop)
             self._turn_s = stop.spent_s - begun_s
-            if self._has_begun:
+            if program is not None:
                 self._branching_s += self._turn_s
                 self._branching_pace = (turn.bound - bound) / max(self._turn_s, _LEAST_TURN_S)
             return turn
@@ -113,16 +112,25 @@ class PlacesProver:
         found = (self.problem.choice(program.copies),) if self.problem.one_block else ()
         return ProofTurn(bound, found)
 
-    def _begin(self, bound: int, makespan: int, left_s: float, stop: Work) -> ProofTurn:
-        """Raise the bound by flows, and begin the program if there is work for it."""
-        turn, start, begun_s = ProofTurn(bound, ()), None, stop.spent_s
+    def _begin(self, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
+        """Raise the bound by flows for about `seconds`; after the last of them begin the program.
+
+        Where there is no work for it, it is tried again once twice as much is planned.
+        """
+        turn, flows = ProofTurn(bound, ()), self._flows
         if not self.menu.axes:
-            most_s = (_SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES) * left_s
-            turn, start = run_flows(self.problem, self.menu, bound, makespan, most_s, stop)
-        left_s -= stop.spent_s - begun_s
-        has_work = left_s >= _LEAST_LEFT_S or not has_boxes(self.problem)
-        if turn.bound < makespan and has_work and not stop.out_of_time:
+            if flows is None:
+                flows = self._flows = Flows(self.problem, self.menu, makespan)
+            share = _SHARE_OF_FLOWS if self.problem.one_block else _SHARE_OVER_MODES
+            before, most = flows.rounds, int((share * left_s - flows.seconds) / flows.round_s)
+            turn = run_flows(flows, bound, makespan, min(most, flows.rounds_in(seconds)), stop)
+            left_s -= flows.seconds
+            if flows.rounds > before and flows.pays:
+                return turn
+        if turn.bound < makespan and not stop.out_of_time:
+            start = flows.start if flows is not None and flows.rounds else None
             self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, start)
+            self._begin_s = 2 * left_s
         return turn
 
     @property
@@ -158,7 +166,7 @@ class PlacesProver:
                     self._part *= _LOWER if is_aimed else 1.0
                     program.aim(min(self._target(bound, makespan), target - 1))
                 elif program.has_pairs or program.bound < bound - 1:
-                    self._program = None  # it stands still: branch and bound alone goes on
+                    self._program, self._begin_s = None, math.inf  # it stands still: branching alone goes on
                     break
                 else:
                     self._part = _FIRST_PART
