@@ -49,19 +49,23 @@ class Line(NamedTuple):
 
     pixels: of one block, rising, from the place of its first window on; meets: of shape (windows, kernel),
     which of them each kernel position meets in each window, -1 for none; origin: place of the first block;
-    step: from one block to the next.
+    step: from one block to the next; images: that lie one behind the other; blocks: of an image.
     """
 
     pixels: Ints
     meets: Ints
     origin: int
     step: int
+    images: int
+    blocks: int
 
     def of_blocks(self, blocks: Ints, extent: int) -> Ints:
         """Return the pixels that blocks read, (blocks, pixels of one); `extent` for what lies beyond the
         input."""
-        pixels = self.origin + blocks[:, None] * self.step + self.pixels
-        return np.where((pixels >= 0) & (pixels < extent), pixels, extent)
+        image, number = np.divmod(blocks[:, None], self.blocks)
+        in_image = extent // self.images
+        pixels = self.origin + number * self.step + self.pixels
+        return np.where((pixels >= 0) & (pixels < in_image), image * in_image + pixels, extent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,8 @@ class ParallelWindow:
         if fold is not None:
             axes = zip(fold.kernel, fold.stride, fold.dilation, strict=True)
             rows, columns = (
-                _line(np.arange(kernel)[None] * dilation, 0, stride) for kernel, stride, dilation in axes
+                _line(np.arange(kernel)[None] * dilation, 0, stride, *_images(grid, axis))
+                for axis, (kernel, stride, dilation) in enumerate(axes)
             )
             return cls(rows, columns)
         return cls(_of_axis(stage, grid, 0), _of_axis(stage, grid, 1))
@@ -134,20 +139,25 @@ def _of_axis(stage: Stage, grid: BlockGrid, axis: int) -> Line:
     step = input_step(stage, axis, windows)
     if isinstance(stage, ConvTranspose):
         origin = (stage.pads[axis] - grid.phase[axis]) // stride
-        return _line(
-            np.where((first - positions) % stride, _NO_PIXEL, (first - positions) // stride), origin, step
-        )
-    return _line(first * stride + positions, -stage.pads[axis], step)
+        met = np.where((first - positions) % stride, _NO_PIXEL, (first - positions) // stride)
+        return _line(met, origin, step, *_images(grid, axis))
+    return _line(first * stride + positions, -stage.pads[axis], step, *_images(grid, axis))
+
+
+def _images(grid: BlockGrid, axis: int) -> tuple[int, int]:
+    """Return the images along an axis, and the rows or columns of blocks of each."""
+    return (1, grid.columns) if axis else (grid.images, grid.rows // grid.images)
 
 
 _NO_PIXEL = np.iinfo(np.int64).min
 
 
-def _line(met: Ints, origin: int, step: int) -> Line:
+def _line(met: Ints, origin: int, step: int, images: int, blocks: int) -> Line:
     """Return the line of the pixels that windows meet, (windows, kernel)."""
     pixels = np.unique(met)
     pixels = pixels[pixels != _NO_PIXEL]
-    return Line(pixels, np.where(met == _NO_PIXEL, -1, np.searchsorted(pixels, met)), origin, step)
+    meets = np.where(met == _NO_PIXEL, -1, np.searchsorted(pixels, met))
+    return Line(pixels, meets, origin, step, images, blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,15 +227,16 @@ class EmulatedLayer:
                 sums = self._weighted(*self._read(source, blocks, copies, arrays))
                 there = blocks.ravel() < grid.total
                 result[at[0][there], :, at[1][there]] = sums[there]
-        pixels = result.reshape(grid.rows * high, grid.columns * wide, -1)
-        cut = pixels[down : down + grid.height, across : across + grid.width]
-        return np.ascontiguousarray(cut.transpose(2, 0, 1))
+        images = result.reshape(grid.images, -1, grid.columns * wide, self.channels)
+        cut = images[:, down : down + grid.image_height, across : across + grid.width]
+        return cut.reshape(grid.height, grid.width, -1).transpose(2, 0, 1).copy()
 
     def _folded(self, tensor: Ints, fold: Fold) -> Ints:
         """Return the pixels folded into channels, the border of a convolution included."""
         pads = self.stage.pads if isinstance(self.stage, Conv) else Pads(0, 0, 0, 0)
-        pixels = fold_input(np.moveaxis(tensor, 0, -1), fold, (pads[0], pads[1], pads[2], pads[3]))
-        return np.moveaxis(pixels, -1, 0)
+        images = np.moveaxis(tensor, 0, -1).reshape(self.grid.images, -1, tensor.shape[2], len(tensor))
+        pixels = fold_input(images, fold, (pads[0], pads[1], pads[2], pads[3]))
+        return np.moveaxis(pixels.reshape(-1, *pixels.shape[2:]), -1, 0)
 
     def _teams(self) -> list[tuple[range, list[ProgrammedArray]]]:
         """Return the copies that share arrays, which are read together; a copy alone where it shares none."""

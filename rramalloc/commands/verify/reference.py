@@ -52,6 +52,7 @@ from rramalloc.network.node import (
     Node,
     Pixelwise,
     Pool,
+    Reduce,
     Regrid,
     Select,
     Stage,
@@ -229,8 +230,69 @@ def _values(where: str, tensor: Any) -> npt.NDArray[Any]:
     return array
 
 
-def node_output(node: Node, inputs: list[Ints], output: Shape, weights: Weights, width: Width) -> Ints:
-    """Return the output of a node that is no input, (channels, height, width); sums and products in full."""
+def node_output(
+    node: Node, inputs: list[Ints], sources: list[Shape], output: Shape, weights: Weights, width: Width
+) -> Ints:
+    """Return the output of a node that is no input, (channels, rows, width); sums and products in full.
+
+    sources: shapes of the inputs. Every image of the output is computed by itself.
+    """
+    if isinstance(node, Regrid):
+        return regridded(node, inputs[0], sources[0], output)
+    if max(output.images, *(source.images for source in sources)) == 1:
+        return _image_output(node, inputs, output, weights, width)
+    images, alone = list[Ints](), output.of_images(1)
+    for image in range(output.images):
+        read = images_read(node, inputs, sources, output, image)
+        if isinstance(node, Reduce):
+            read = [stacked.sum(axis=1, keepdims=True) // stacked.shape[1] for stacked in read]
+        if isinstance(node, Select):  # other channels for each part of an image, all those of a group
+            parts = max(1, output.images // sources[0].images)
+            stacked = read[0].reshape(-1, 1, *read[0].shape[2:])
+            read = [np.roll(stacked, -(image % parts) * output.channels, axis=0)]
+        joined = [stacked.reshape(len(stacked), -1, stacked.shape[-1]) for stacked in read]
+        images.append(_image_output(node, joined, alone, weights, width))
+    return np.concatenate(images, axis=1)
+
+
+def images_read(
+    node: Node, inputs: list[Ints], sources: list[Shape], output: Shape, image: int, fill: int = 0
+) -> list[Ints]:
+    """Return what an image of a node's output reads of each input, (channels, images, height, width).
+
+    An image of `fill` where it reads none; along images a concatenation has one input.
+    """
+    read = []
+    for position, (tensor, source) in enumerate(zip(inputs, sources, strict=True)):
+        first, last = node.images_needed(sources, position, output.images)[image]
+        stacked = tensor.reshape(len(tensor), source.images, *source.grid)
+        if first <= last:
+            read.append(stacked[:, first : last + 1])
+        elif not isinstance(node, Concat):
+            read.append(np.full_like(stacked[:, :1], fill))
+    return read
+
+
+def regridded(node: Regrid, tensor: Ints, source: Shape, output: Shape) -> Ints:
+    """Return the pixels (channels, rows, width) of images on another grid."""
+    if node.order == "raster" or source.grid == output.grid:
+        return tensor.reshape(len(tensor), output.rows, output.width)
+    large, small = (source, output) if source.images < output.images else (output, source)
+    down, across = large.height // small.height, large.width // small.width
+    # From or to: window row, row, window column, column; strided windows take every so many rows.
+    cut, order = (down, small.height, across, small.width), (0, 1, 2, 4, 3, 5)
+    if node.order == "strided":
+        cut, order = (small.height, down, small.width, across), (0, 1, 3, 5, 2, 4)
+    if large is source:
+        moved = tensor.reshape(len(tensor), large.images, *cut).transpose(order)
+    else:
+        windows = tensor.reshape(len(tensor), large.images, down, across, *small.grid)
+        moved = windows.transpose(np.argsort(order))
+    return moved.reshape(len(tensor), output.rows, output.width)
+
+
+def _image_output(node: Node, inputs: list[Ints], output: Shape, weights: Weights, width: Width) -> Ints:
+    """Return the output of one image."""
     if isinstance(node, Stage):
         highest = inputs[0] >> (width.bits - width.entering(node).bits)
         return convolved(node, highest, weights.of(node), output)
@@ -296,7 +358,12 @@ def _digital(node: Node, inputs: list[Ints], output: Shape, width: Width) -> Int
             values = first.reshape(len(first), -1)
             pooled: Ints = values.max(1) if node.op == "global_maxpool" else values.sum(1) // values.shape[1]
             return pooled.reshape(output.array)
-        case Flatten() | Regrid():
+        case Reduce() if first[0].shape != output.grid:
+            mean: Ints = first.sum(axis=(1, 2)) // first[0].size
+            return mean.reshape(output.array)
+        case Reduce():
+            return first
+        case Flatten():
             return first.reshape(output.array)
         case Pixelwise():
             return _pixelwise(node, first, width)

@@ -26,8 +26,10 @@ from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
 from rramalloc.commands.verify.reference import (
     Weights,
     Width,
+    images_read,
     node_output,
     pixels_met,
+    regridded,
     weights_in,
     window_rows,
 )
@@ -56,6 +58,7 @@ from rramalloc.network.node import (
     Node,
     Pool,
     Recurrent,
+    Reduce,
     Regrid,
     Stage,
     Take,
@@ -157,11 +160,12 @@ class BatchSchedule:
                 steps_by_stage.get(source, np.full_like(next(iter(steps_by_stage.values())), NOT_WRITTEN))
                 for steps_by_stage in inputs
             ]
-            reached[source] = _all_written(node, steps, output, is_timed=node.name in self.stage)
+            shapes = [network.shapes[name] for name in node.inputs]
+            reached[source] = _all_written(node, steps, shapes, output, is_timed=node.name in self.stage)
         number = self.stage.get(node.name)
         if number is None:
             return reached
-        needed = np.full((output.height, output.width), NOT_WRITTEN, dtype=np.int64)
+        needed = np.full((output.rows, output.width), NOT_WRITTEN, dtype=np.int64)
         for source, step in reached.items():
             arrived = np.where(step > NOT_WRITTEN, step + lags.get((source, number), 0), NOT_WRITTEN)
             needed = np.maximum(needed, arrived)
@@ -175,14 +179,32 @@ class BatchSchedule:
         return {number if lags else ANY_STAGE: step + int(timing.delay[number])}
 
 
-def _all_written(node: Node, inputs: list[PixelSteps], output: Shape, *, is_timed: bool) -> PixelSteps:
+def _all_written(
+    node: Node, inputs: list[PixelSteps], sources: list[Shape], output: Shape, *, is_timed: bool
+) -> PixelSteps:
     """Return the steps from which all inputs of each pixel of a node's output can be read.
 
     is_timed: whether the node is a stage; a weight layer left to the host needs all pixels of its input.
     """
-    grid = (output.height, output.width)
     if isinstance(node, Input):
-        return np.zeros(grid, dtype=np.int64)
+        return np.zeros((output.rows, output.width), dtype=np.int64)
+    if isinstance(node, Regrid) and (node.order != "raster" or sources[0].images != output.images):
+        moved: PixelSteps = regridded(node, inputs[0][None], sources[0], output)[0]
+        return moved
+    if max(output.images, *(source.images for source in sources)) == 1:
+        return _image_written(node, inputs, output, is_timed=is_timed)
+    images, alone = list[PixelSteps](), output.of_images(1)
+    for image in range(output.images):
+        stacked = [steps[None] for steps in inputs]
+        read = images_read(node, stacked, sources, output, image, NOT_WRITTEN)
+        latest = [steps[0].max(axis=0) for steps in read]
+        images.append(_image_written(node, latest, alone, is_timed=is_timed))
+    return np.concatenate(images)
+
+
+def _image_written(node: Node, inputs: list[PixelSteps], output: Shape, *, is_timed: bool) -> PixelSteps:
+    """Return the same for one image, of what it reads of each input."""
+    grid = output.grid
     if isinstance(node, Stage) and not is_timed:
         return np.full(grid, int(inputs[0].max()))
     if isinstance(node, Stage | Pool):
@@ -194,7 +216,9 @@ def _all_written(node: Node, inputs: list[PixelSteps], output: Shape, *, is_time
         )
         wide = [high[:, first : last + 1].max(axis=1, initial=NOT_WRITTEN) for first, last in columns]
         return np.stack(wide, axis=1)
-    if isinstance(node, GlobalPool | Flatten | Barrier):
+    if isinstance(node, GlobalPool | Flatten | Barrier) or (
+        isinstance(node, Reduce) and inputs[0].shape != grid
+    ):
         return np.full(grid, max(int(steps.max()) for steps in inputs))
     latest = np.full(grid, NOT_WRITTEN, dtype=np.int64)
     for steps in inputs:  # one pixel is broadcast
@@ -258,12 +282,13 @@ class TwinRun:
             return drawn, drawn
         given, read = [expected for expected, _ in inputs], [got for _, got in inputs]
         shape, by = self.network.shapes[node.name], (self.weights, self.width)
-        expected = node_output(node, given, shape, *by)
+        sources = [self.network.shapes[name] for name in node.inputs]
+        expected = node_output(node, given, sources, shape, *by)
         if node.name in self.layers and isinstance(node, Stage):
             entering = read[0] >> (self.width.bits - self.width.entering(node).bits)
             return expected, self.layers[node.name].sums(entering)
         same = all(one is other for one, other in inputs)
-        return expected, expected if same else node_output(node, read, shape, *by)
+        return expected, expected if same else node_output(node, read, sources, shape, *by)
 
 
 Placer = Literal["given", "placer", "in order"]

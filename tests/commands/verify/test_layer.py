@@ -165,7 +165,9 @@ def test_any_pooling_is_that_of_onnx(random: Random) -> None:
     tensor = np.random.default_rng(random.randint(0, 99)).integers(-16, 15, size=source.shapes["in"])
     node = source.nodes[1]
     assert isinstance(node, Pool)
-    got = reference.node_output(node, [tensor], source.shapes["p"], Weights(source, 4, 0), Width(5))
+    got = reference.node_output(
+        node, [tensor], [source.shapes["in"]], source.shapes["p"], Weights(source, 4, 0), Width(5)
+    )
     assert np.array_equal(got, onnx_pool(node, tensor, source))
 
 

@@ -11,7 +11,7 @@ import pytest
 from commands.place.machines import chip, machine
 from commands.verify.naive import task, verified
 from hypothesis import given, settings
-from laws.strategies import by_name, random_copies, random_network, randoms
+from laws.strategies import IMAGES, by_name, random_copies, random_network, randoms
 
 import rramalloc
 from rramalloc.commands.verify.verify import EarlyReadError
@@ -64,11 +64,15 @@ def test_transfers_delay_what_reads() -> None:
             assert (found.verdict, found.makespan) == ("equal", allocation.makespan)
 
 
+@pytest.mark.parametrize("images", [1, 4])
 @settings(max_examples=60, deadline=None)
-@given(randoms)
-def test_no_window_is_read_before_its_inputs_arrive(random: Random) -> None:
+@given(random=randoms)
+def test_no_window_is_read_before_its_inputs_arrive(images: int, random: Random) -> None:
     """Each stage's pixels come later by a delay of its own edge to every reader; one tick less is caught."""
     network = random_network(random, nodes=7, extent=5)
+    if images > 1:  # a raster of other widths waits for whole rows, later than its pixels are there
+        kept = tuple(op for op in IMAGES if op != "raster")
+        network = random_network(random, nodes=7, extent=4, ops=kept, images=images)
     rated = [op for op in ("maxpool", "avgpool", "add", "relu", "concat") if random.random() < 0.4]
     graph = StageGraph.build(network, MappingOptions(fc="crossbar"), rated=rated)
     ticks = [random.randint(1, 4) for _ in graph.stages]

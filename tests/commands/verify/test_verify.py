@@ -11,7 +11,7 @@ import onnx
 import pytest
 from commands.verify.naive import hardware, network, random_block, random_hardware, task, verified
 from hypothesis import given, settings
-from laws.strategies import ALL_PIXELS, ANY, by_name, random_copies, random_network, randoms
+from laws.strategies import ALL_PIXELS, ANY, IMAGES, by_name, random_copies, random_network, randoms
 from onnx import helper, numpy_helper
 
 from rramalloc.choices import MAPPINGS
@@ -28,13 +28,17 @@ from rramalloc.timing.stage_graph import StageGraph
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
+@pytest.mark.parametrize("images", [1, 4])
 @settings(max_examples=120, deadline=None)
-@given(randoms)
-def test_any_network_is_equal(random: Random) -> None:
+@given(random=randoms)
+def test_any_network_is_equal(images: int, random: Random) -> None:
     """Values, and no window read before its inputs are there; in modes every stage has blocks of its own."""
     mapping, blocks = random.choice((*MAPPINGS, "sdk")), {}
     transposed = ("conv_transpose", "conv_transpose") if mapping != "whole_kernel" else ()
     source = random_network(random, nodes=7, extent=6, ops=(*ANY, *ALL_PIXELS, *transposed))
+    if images > 1:
+        kept = (op for op in IMAGES if op != "conv_transpose" or transposed)
+        source = random_network(random, nodes=7, extent=4, ops=tuple(kept), images=images)
     graph = StageGraph.build(source, MappingOptions(fc=random.choice(("host", "crossbar"))))
     if mapping == "sdk":
         chosen = [random_block(random, source, stage) for stage in graph.stages]
