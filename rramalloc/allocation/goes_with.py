@@ -60,6 +60,12 @@ OF_CASE = {
         "leave hops and bandwidths of [chip] out",
         lambda case: case.hardware.chip is not None and case.hardware.chip.times_links,
     ),
+    "images": Feature(
+        "computes several images",
+        "allocate a network of one image",
+        lambda case: max(shape.images for shape in case.network.shapes.values()) > 1,
+        "network",
+    ),
     "layer_bits": Feature("has layers with bits of their own", "leave them out", _has_bits, "network"),
     "turns": Feature(
         "the next input needs this one's output",
@@ -132,7 +138,7 @@ OF_QUESTION = {
 FEATURES = OF_CASE | OF_QUESTION
 """Every feature by its name."""
 GROUPS = {
-    "case": "kinds counting own_clock links layer_bits turns sequences sdk fold latency_table",
+    "case": "kinds counting own_clock links images layer_bits turns sequences sdk fold latency_table",
     "limits": "copies copies_divide at_most area",
     "question": "objective target interval inputs start partial_start bits placed method",
 }

@@ -168,11 +168,12 @@ def _waiting(network: Network, timed: Collection[str]) -> tuple[str, ...]:
     for node in network.canonical_nodes:
         inputs_at_once = bool(node.inputs) and at_once.issuperset(node.inputs)
         is_left = isinstance(node, Stage) and node.name not in timed
-        at_one_pixel = is_left and network.input_shape(node).pixels == 1
+        at_one_pixel = is_left and network.input_shape(node).grid == (1, 1)
         if (isinstance(node, Barrier) or is_left) and not inputs_at_once and not at_one_pixel:
             waiting.append(node.name)
         digital = not isinstance(node, Input | Stage)
-        is_at_once = isinstance(node, Whole) or is_left or network.shapes[node.name].pixels == 1
+        shape, is_whole = network.shapes[node.name], isinstance(node, Whole) or is_left
+        is_at_once = shape.pixels == 1 or (is_whole and shape.images == 1)
         if is_at_once or (digital and inputs_at_once):
             at_once.add(node.name)
     return tuple(waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rramalloc.errors import MissingLatencyError, SpecError
@@ -45,7 +46,8 @@ class MeasuredSteps(Record):
         stages = options.timed_stages(network)
         rows = {stage.name: table.find(network, stage) for stage in stages}
         compute_ns = {
-            stage.name: max(row.latency_ns, 0.0) / network.shapes[stage.name].pixels
+            # Measured was one image.
+            stage.name: max(row.latency_ns, 0.0) / math.prod(network.shapes[stage.name].grid)
             for stage in stages
             if (row := rows[stage.name]) is not None
         }

@@ -138,7 +138,9 @@ def chain_layers(network: Network, stages: Collection[str] | None = None) -> tup
     for node in network.nodes:
         reason = ""
         is_left = isinstance(node, Conv) and stages is not None and node.name not in stages
-        if len(node.inputs) > 1 or (node.inputs and node.inputs[0] != previous):
+        if network.shapes[node.name].images > 1:
+            reason = "it has several images"
+        elif len(node.inputs) > 1 or (node.inputs and node.inputs[0] != previous):
             reason = "it is not a chain"
         elif is_left or isinstance(node, Linear | Flatten | GlobalPool) or (ended and isinstance(node, Pool)):
             ended = True

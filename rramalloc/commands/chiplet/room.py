@@ -27,6 +27,6 @@ ROOM = Room(
     needs=("place",),
     reads={
         "chiplet cost": "case -kinds -sdk limits",
-        "chiplet optimize": "case -kinds -sdk -fold -latency_table",
+        "chiplet optimize": "case -kinds -images -sdk -fold -latency_table",
     },
 )

@@ -167,9 +167,16 @@ class Subject:
         """Return the subject for a tool without modes that has one precision, which all layers must share.
 
         fitting: as in `refuse_modes`.
-        Raises UnsupportedError if layers have different bits of weights or inputs, mapping is "sdk", or the
-        host has a layer that is no classifier.
+        Raises UnsupportedError if layers have several images or different bits of weights or inputs, mapping
+        is "sdk", or the host has a layer that is no classifier.
         """
+        for stage in self.network.stages:
+            if (images := self.network.shapes[stage.name].images) > 1:
+                raise UnsupportedError(
+                    f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",
+                    f"computes {images} images, {tool} computes one",
+                    ["export to json or csv"],
+                )
         if (stage := self.on_host) is not None:
             raise UnsupportedError(
                 f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",

@@ -43,6 +43,8 @@ _OTHER = ("input", "concat", "softmax", "batchnorm", *_WINDOWED, *FREE)
 def unsupported(network: Network) -> str | None:
     """Return the reason why a network cannot be built as an ONNX model, None if it can."""
     for node in network.nodes:
+        if network.shapes[node.name].images > 1:
+            return f"{node.name[:60]}: several images"
         if node.op not in _PLAIN and node.op not in _OTHER:
             return f"{node.name[:60]}: {node.op} is no single ONNX operator"
         if node.op == "avgpool" and isinstance(node, Pool) and node.dilation != (1, 1):

@@ -166,7 +166,8 @@ def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
 def _blocks_of_windows(network: Network, stage: Stage, smallest: Pair, block: Pair, where: str) -> int:
     """Return the number of blocks that cover the output of a stage. Raises MisplacedError for a block that it
     cannot have."""
-    shape, count = network.shapes[stage.name], 1
+    shape = network.shapes[stage.name]
+    count = shape.images
     for axis, extent in enumerate((shape.height, shape.width)):
         lead, most = 0, extent if isinstance(stage, Conv) else 1
         if isinstance(stage, ConvTranspose):  # its blocks are aligned to the stride
