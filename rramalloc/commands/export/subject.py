@@ -170,10 +170,10 @@ class Subject:
         Raises UnsupportedError if layers have several images or different bits of weights or inputs, mapping
         is "sdk", or the host has a layer that is no classifier.
         """
-        for stage in self.network.stages:
-            if (images := self.network.shapes[stage.name].images) > 1:
+        for layer in self.network.stages:
+            if (images := self.network.shapes[layer.name].images) > 1:
                 raise UnsupportedError(
-                    f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",
+                    f"{self.network.where}: node {layer.name[:60]!r} ({layer.op})",
                     f"computes {images} images, {tool} computes one",
                     ["export to json or csv"],
                 )
