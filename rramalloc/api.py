@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from typing import Unpack
@@ -28,7 +27,6 @@ from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import brief, check_known, check_range
-from rramalloc.room import load_from
 from rramalloc.search.fewest import Target
 from rramalloc.search.work import Progress, Work
 from rramalloc.timing.latency_table import LatencyTableLike
@@ -156,14 +154,12 @@ def optimize(
         placed=placed,
         bits=bits,
     )
-    case = Case.of(network, given)
+    case = Case.of(network, given, placed=placed)
     check_command("optimize", "optimize", case, asked)
     check_question(case, asked)
-    case, most = case.with_numbers(arrays)
-    run: Callable[[Case, int, Question, Work], Allocation] = optimize_case
     if placed:
-        run = load_from("place", "placed:optimize_placed", "placed")
         check_command("place", "--placed", case, asked)
+    case, most = case.with_numbers(arrays)
     if bits is not None:
         from rramalloc.allocation.bit_policy import read_bits
 
@@ -173,7 +169,7 @@ def optimize(
         name = "sensitivity" if bits_layers is None else "bits_layers"
         raise SpecError(name, "goes with the choices of --bits FILE, which is not given")
     with followed(on_progress, progress and stop is None, of_search) as callback:
-        return run(case, most, asked, stop or replace(limits, gap=gap, on_progress=callback))
+        return optimize_case(case, most, asked, stop or replace(limits, gap=gap, on_progress=callback))
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:

@@ -26,9 +26,11 @@ from rramalloc.timing.measured_steps import MeasuredSteps
 from rramalloc.units import Unit, counted, share
 
 FORMAT: Literal["rramalloc-allocation/2"] = "rramalloc-allocation/2"
+Count = Annotated[int, Field(ge=0, le=2**53)]
 PositiveCount = Annotated[int, Field(ge=1, le=2**53)]
 Product = Annotated[int, Field(ge=1)]
 """Product of counts, which may be beyond 2**53: Python reads such integers exactly."""
+Piece = tuple[Count, Count, Count, Count, Count, PositiveCount]
 BlockSize = tuple[PositiveCount, PositiveCount]
 """Windows (height, width)."""
 
@@ -312,13 +314,25 @@ class EdgeDelay(Record):
     ticks: Steps
 
 
+class LayerPlaces(Record):
+    """Places of the copies of a layer.
+
+    stripe: row blocks of which the blocks of a copy fill its pieces together; pieces: rows of copy (of what
+    shares arrays the first), row and column of chip and tile, and arrays there.
+    """
+
+    layer: Name
+    stripe: PositiveCount
+    pieces: tuple[Piece, ...]
+
+
 class Placed(Record):
     """Transfer between tiles that `optimize --placed` found; the step time then includes it.
 
     With own clocks it delays edges instead, and layers with overloaded links have more cycles.
 
-    rounds: optimisations and placements in turn, of a small problem the placements; converged: whether the
-    last changed nothing; transfer_ns: time in which the outputs of one step of each layer reach their
+    rounds: allocations that were placed, of which this is the best; converged: whether its transfers take no
+    time beside the rest; transfer_ns: time in which the outputs of one step of each layer reach their
     readers' tiles; delays: of edges with own clocks, None otherwise.
     """
 
@@ -336,8 +350,8 @@ class Allocation(TimedResult):
     proof: what shows the bound, in words; stopped: why the search ended (None in files of older versions);
     work_s: work of the search in seconds of a reference core, counted and not measured, so that equal runs
     give equal files (None for methods that do not count it); history: how best and bound met; host: weight
-    layers left to the host, untimed; placed: None unless the step includes the transfer between tiles;
-    sensitivity: sum over all layers to the bits that were chosen for them, None unless they were.
+    layers left to the host, untimed; placed, places: None unless the step includes the transfer between these
+    places; sensitivity: sum over all layers to the bits that were chosen for them, None unless they were.
     """
 
     format: Literal["rramalloc-allocation/2"] = FORMAT
@@ -359,6 +373,7 @@ class Allocation(TimedResult):
     history: tuple[Progress, ...] = ()
     host: tuple[str, ...] = ()
     placed: Placed | None = Field(None, exclude_if=absent)
+    places: tuple[LayerPlaces, ...] | None = Field(None, exclude_if=absent)
     sensitivity: float | None = Field(None, exclude_if=absent)
 
     @property

@@ -19,6 +19,7 @@ from rramalloc.allocation.allocation import (
     BlockSize,
     EdgeDelay,
     Layer,
+    LayerPlaces,
     NetworkId,
     PositiveCount,
 )
@@ -44,6 +45,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, brief, check_known, parse
+from rramalloc.room import load_from
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.latency_table import LatencyTableLike
@@ -83,10 +85,11 @@ class AllocationInput:
     a batch lasts, 1 for layers left out, empty where all layers step together or the hardware says how long
     each takes; delays, transfer_ns: ticks of transfer between layers, and time in which the outputs of a
     step of each layer reach their readers' tiles, by the placement that it was optimised for, which are
-    part of its time; left_out: what its time lacks, and what a call said in place of the file, in words;
-    stated: what the file says of every layer that follows from the rest; bits: of weights and inputs of
-    layers, where the file states them; where: how messages call it; measured: step
-    times that replace those of the hardware; network: the one it was made for, None where it is not said;
+    part of its time; places: of its pieces on that hardware; left_out: what its time lacks, and what a call
+    said in place of the file, in words; stated: what the file says of every layer that follows from the
+    rest; bits: of weights and inputs of layers, where the file states them; where: how messages call it;
+    measured: step times that replace those of the hardware; network: the one it was made for, None where it
+    is not said;
     objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
     fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
     limits of other quantities; sequences: that take turns in its network, None where that does not feed back.
@@ -107,6 +110,7 @@ class AllocationInput:
     divide: Divided | None = None
     at_most: MappingOf[str, float] = field(default_factory=dict)
     transfer_ns: MappingOf[str, float] = field(default_factory=dict)
+    places: tuple[LayerPlaces, ...] = ()
     left_out: tuple[str, ...] = ()
     sequences: int | None = None
     bits: MappingOf[str, tuple[int, int]] = field(default_factory=dict)
@@ -246,7 +250,8 @@ class AllocationInput:
             changed = replace(changed, stated={})  # of a file that says on which hardware
         if hardware is None:
             return changed
-        if not all(getattr(hardware, table) == getattr(self.hardware, table) for table in _OF_PLACES):
+        tables = [table for table in _OF_PLACES if getattr(hardware, table) != getattr(self.hardware, table)]
+        if tables and not (self.places and tables == ["chip"] and _differ_in_links(hardware, self.hardware)):
             changed = changed.without_transfer()
         return replace(changed, hardware=hardware, measured=None)
 
@@ -254,7 +259,7 @@ class AllocationInput:
         """Return the same copies without the transfers of their placement, and note that in `left_out`."""
         if not self.transfer_ns:
             return self
-        unslowed = replace(self, cycles={}, delays=(), transfer_ns={})  # links slowed batches down
+        unslowed = replace(self, cycles={}, delays=(), transfer_ns={}, places=())  # links slowed batches down
         return replace(unslowed, left_out=(*self.left_out, _NO_TRANSFER))
 
     def with_arguments(
@@ -277,6 +282,9 @@ class AllocationInput:
             changed = changed.changed(hardware=machine)
         changed = replace(changed, measured=measured)
         changed = changed._naming_what_is_replaced(self, network, latency_table)
+        if changed.places and (changed.hardware, changed.measured) != (self.hardware, self.measured):
+            timed: AllocationInput = load_from("place", "placer:timed_again", "places")(network, changed)
+            return timed
         return changed._with_slower_batches(self, network) if changed.cycles else changed
 
     def _naming_what_is_replaced(
@@ -357,8 +365,16 @@ class AllocationInput:
 
 _OF_PLACES = ("crossbar", "precision", "counting", "chip", "kinds")
 """Tables of the hardware that the places of arrays, and the transfers between them, depend on."""
+_LINKS = ("hop_ns_tile", "hop_ns_chip", "bandwidth_tile_gb_s", "bandwidth_chip_gb_s")
+"""Fields of [chip] that places do not depend on."""
 _OPTIONS = ("mapping", "fold", "fc", "host")
 """Options of an allocation that a call may replace."""
+
+
+def _differ_in_links(one: Hardware, other: Hardware) -> bool:
+    """Return True if the chips of two hardwares differ in the times and bandwidths of links alone."""
+    chips = [None if each.chip is None else each.chip.model_dump(exclude={*_LINKS}) for each in (one, other)]
+    return chips[0] is not None and chips[0] == chips[1]
 
 
 def read_case(
@@ -485,6 +501,7 @@ class _Document(_Lenient):
     options: _FileOptions = _FileOptions()
     objective: ObjectiveName = "latency"
     placed: _FilePlaced | None = None
+    places: tuple[LayerPlaces, ...] | None = None
     layers: list[_FileLayer]
 
     @field_validator("network", mode="before")
@@ -545,6 +562,7 @@ def _of_whole(stated: Allocation | _Document, where: str) -> AllocationInput:
         divide=stated.options.copies_divide,
         at_most=stated.options.at_most or {},
         transfer_ns=placed.transfer_ns,
+        places=stated.places or (),
         sequences=stated.options.sequences,
         bits={layer.name: _bits_of(layer, stated.hardware) for layer in stored},
     )

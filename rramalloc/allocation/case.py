@@ -42,9 +42,10 @@ from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.records import brief, check_effort
+from rramalloc.room import load_from
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search.limited import OF_ARRAYS, whole
-from rramalloc.search.problem import Held, Problem
+from rramalloc.search.problem import Choice, Held, Placer, Problem
 from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Cost, Resources
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
@@ -72,7 +73,8 @@ class Case:
     """A network on a hardware.
 
     measured: the time of a step of every stage instead of the hardware's; copies, at_most: limits that a user
-    holds; divide: of what copies must be a divisor; bits: that layers choose from.
+    holds; divide: of what copies must be a divisor; bits: that layers choose from; placed: whether transfers
+    between the tiles of a placement count.
     """
 
     network: Network
@@ -83,9 +85,10 @@ class Case:
     bits: BitTable | None = None
     at_most: MappingOf[str, float] = field(default_factory=dict)
     divide: Divided | None = None
+    placed: bool = False
 
     @classmethod
-    def of(cls, network: NetworkLike, given: MappedArguments) -> Case:
+    def of(cls, network: NetworkLike, given: MappedArguments, *, placed: bool = False) -> Case:
         """Return the case that the arguments of a call describe. Raises RramallocError."""
         every: SearchArguments = {**DEFAULTS, **given}
         options = DEFAULT_MAPPING.changed(
@@ -95,7 +98,7 @@ class Case:
         machine = as_hardware(every["hardware"], every["crossbar"], every["set_values"])
         measured = measured_steps(every["latency_table"], source, options, machine)
         at_most, divide = at_most_of(every["at_most"]), every["copies_divide"]
-        case = cls(source, machine, options, measured, at_most=at_most, divide=divide)
+        case = cls(source, machine, options, measured, at_most=at_most, divide=divide, placed=placed)
         if not every["copies"]:
             return case
         return replace(case, copies=copy_limits(every["copies"], case.stages)).with_stages(case.stages)
@@ -233,6 +236,27 @@ class Case:
         return timed_graph(self.network, self.hardware, self.mapping, self.measured, self.stages)
 
     @cached_property
+    def placer(self) -> Placer | None:
+        """What places its allocations, None where links are not counted. Raises as `Placer`."""
+        if not self.placed:
+            return None
+        placer: Placer = load_from("place", "placer:CasePlacer", "placed")(self)
+        return placer
+
+    def fixed(self, found: Choice) -> tuple[Case, Choice]:
+        """Return the case with the bits that an allocation chose, and the allocation in it."""
+        names, modes = found.problem.graph.names, found.modes
+        bits = {
+            name: (mode.weight_bits, mode.input_bits)
+            for name, mode in zip(names, modes, strict=True)
+            if mode.weight_bits
+        }
+        chosen = self.with_bits(bits)
+        problem = chosen.problem(MAX_ARRAYS, advise=False)
+        without_bits = tuple(Mode(*mode.block, kind=mode.kind) for mode in modes)
+        return chosen, problem.choice(found.copies, without_bits)
+
+    @cached_property
     def minimum(self) -> int:
         """Arrays with every stage stored once, and classifiers where [counting] says so."""
         return least_arrays(self.network, self.stages.stages, self.hardware, self.mapping)
@@ -347,6 +371,7 @@ class Case:
             resources=resources,
             held=Held(*self._limits()),
             rules=one_pass_choices,
+            placer=self.placer,
         )
         return whole(problem, self._at_most_in_turns)
 

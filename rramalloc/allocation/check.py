@@ -90,7 +90,7 @@ def check_answer(problem: Problem, answer: Answer, budget: int, method: str) -> 
     Raises SolverError, which names the method, if something does not hold.
     """
     modes = answer.choice.modes
-    fixed = problem.in_modes(modes)
+    fixed = problem.timed(answer.choice)
     timing = simulate(fixed.graph, answer.choice.copies)
     taken = problem.storage.taken(modes, timing.copies)
     most = budget if len(problem.resources.weights) == 1 else MAX_ARRAYS  # of kinds, the axes limit them

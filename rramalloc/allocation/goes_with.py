@@ -144,10 +144,10 @@ GROUPS = {
 }
 """Names in `reads` that stand for several features; a new feature joins one when all that name it read it."""
 OPTIONS = {
-    "bits": "case -latency_table limits objective target interval inputs",
-    "start": "case limits objective target interval inputs partial_start",
-    "partial_start": "case -kinds limits objective target interval inputs start",
-    "inputs": "case -sequences limits start partial_start bits method",
+    "bits": "case -latency_table limits objective target interval inputs placed",
+    "start": "case limits objective target interval inputs partial_start placed",
+    "partial_start": "case -kinds limits objective target interval inputs start placed",
+    "inputs": "case -sequences limits start partial_start bits placed method",
     "interval": "case -sequences limits objective target start partial_start bits placed",
 }
 """What options of a question go with; interval: an objective, a target or a limit of the interval."""

@@ -6,17 +6,20 @@ import contextlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rramalloc.allocation.allocation import (
     Allocation,
     Arrays,
+    EdgeDelay,
     KindOfArrays,
     Layer,
     LayerModes,
     Options,
+    Placed,
     Progress,
     layer_bits,
 )
@@ -51,6 +54,7 @@ from rramalloc.network.node import Stage, TimedNode
 from rramalloc.search import repair
 from rramalloc.search.fewest import Target
 from rramalloc.search.limited import limited
+from rramalloc.search.links import WithLinks
 from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import (
     OBJECTIVES,
@@ -218,7 +222,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Question,
         raise AssertionError("the problem begins with the start of the request")
     modes, copies = problem.held.start
     start = problem.choice(copies, modes)
-    met = request.target.is_met_by(start)
+    met = request.target.is_met_by(start) if problem.placer is None else objective.allows(start)
 
     def alone() -> Answer:
         words = "the start as it is, against a bound that takes no search"
@@ -236,10 +240,8 @@ def _from_start(objective: Objective, given: AllocationInput, request: Question,
         return alone()
 
     def rank(found: Choice) -> tuple[float, float, int]:
-        """Return (value, latency for equal intervals, arrays), by which allocations are ranked."""
-        value = objective.value(found)
-        tie = found.makespan * value / problem.time.interval(found.copies, found.modes)
-        return value, tie if request.objective == "interval" else 0.0, found.arrays
+        """Return (value, tie, arrays), by which allocations are ranked."""
+        return objective.value(found), objective.tie(found), found.arrays
 
     if met and rank(start) < rank(answer.choice):
         return replace(answer, choice=start, stopped=stop.cut)
@@ -391,7 +393,7 @@ def propose(objective: Objective, request: Question, stop: Work) -> Answer:
         choice = problem.choice(fitting, choice.modes)
         _check_limits(problem, choice, request.method)
         answer = replace(answer, choice=choice, proof=words, repaired=True)
-    if problem.excess(choice):
+    if not objective.allows(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)
     return replace(answer, lower_bound=objective.bound(known, stop))
@@ -407,6 +409,8 @@ def _check_limits(problem: Problem, choice: Choice, method: str) -> None:
 
 def objective_of(problem: Problem, request: Question) -> Objective:
     """Return the objective of a request over a problem, under its limits. Raises SpecError."""
+    if problem.placer is not None:
+        return WithLinks(problem, partial(objective_of, request=request))
     objective: Objective
     sequences = problem.graph.network.sequences
     if sequences is not None:
@@ -450,7 +454,7 @@ def checked_answer(
     checked = check_answer(problem, answer, arrays, method)
     timing, graph = checked.timing, checked.problem.graph
     value = objective.value_of(timing)
-    if problem.excess(problem.choice(timing.copies, graph.modes, timing.makespan)):
+    if checked.problem.excess(checked.problem.choice(timing.copies, graph.modes, timing.makespan)):
         raise SolverError(f"{method} gave an allocation that breaks a limit: please report")
     bound = capped_bound(value, answer.lower_bound)
     recheck_bound(value, bound, objective.unit, method)
@@ -478,13 +482,10 @@ def checked_allocation(
     request: Question,
     stop: Work,
     answer: Answer,
-    *,
-    with_links: bool = False,
 ) -> Allocation:
     """Return the allocation of an answer to an objective, re-timed and re-checked. Raises SolverError.
 
-    stop: what was charged to it is the work of the allocation; with_links: whether its time counts the
-    transfer between tiles.
+    stop: what was charged to it is the work of the allocation.
     """
     problem, counted_s = objective.problem, stop.counted_s
     found = checked_answer(objective, answer, arrays, request.method, stop)
@@ -493,7 +494,7 @@ def checked_allocation(
     network, hardware = graph.network, case.hardware
     return Allocation(
         rramalloc_version=__version__,
-        **case.about(links=with_links, units=on_units(hardware, graph)),
+        **case.about(links=case.placed, units=on_units(hardware, graph)),
         options=Options.gather(
             stop,
             request.target,
@@ -531,8 +532,28 @@ def checked_allocation(
             for work_s, best, bound in stop.history
         ),
         host=found.coverage.host,
+        **placed_in_result(problem, answer.choice),
         warnings=case.warnings(arrays),
     )
+
+
+def placed_in_result(problem: Problem, choice: Choice) -> dict[str, Any]:
+    """Return the transfers of an allocation and the places that they follow from; empty without links."""
+    if problem.placer is None:
+        return {}
+    found = problem.placer.placed(problem.choice(choice.copies, choice.modes))
+    graph = found.choice.problem.graph
+    delays = [
+        EdgeDelay(producer=graph.names[p], consumer=graph.names[c], ticks=ticks)
+        for (p, c), ticks in graph.lags.items()
+    ]
+    placed = Placed(
+        rounds=problem.placer.placed_count,
+        converged=found.is_hidden,
+        transfer_ns=found.transfer_ns,
+        delays=tuple(delays) or None,
+    )
+    return {"placed": placed, "places": found.places}
 
 
 def arrays_in_result(case: Case, arrays: int, problem: Problem, checked: CheckedTiming) -> Arrays:

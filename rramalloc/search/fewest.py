@@ -84,6 +84,25 @@ class Target:
         steps = self.target_steps if self.target_interval is None else self.target_interval
         return Target(steps, self.target_ns if self.longest_ns is None else self.longest_ns)
 
+    @property
+    def is_of_interval(self) -> bool:
+        """Whether it is an interval or a throughput."""
+        return self.target_interval is not None or self.longest_ns is not None
+
+    def missed_by(self, found: Choice, bound: float, factor: float) -> TargetError:
+        """Return the error about an allocation that takes `factor` times as long.
+
+        bound: of the time, in the unit of the target.
+        """
+        goal = "interval" if self.is_of_interval else "latency"
+        unit = found.problem.time_unit if {"target_steps", "target_interval"} & {*self.given} else "ns"
+        if self.target_throughput is None:
+            return TargetError(self.value, bound, unit, proven=False, goal=goal, reached=self.value * factor)
+        reached = self.value / factor
+        return TargetError(
+            self.value, 1e9 / bound, "inputs/s", proven=False, goal="throughput", reached=reached
+        )
+
     def is_met_by(self, found: Choice) -> bool:
         """Return whether an allocation reaches what is given."""
         problem, copies, blocks = found.problem, found.copies, found.modes

@@ -102,7 +102,7 @@ class UnderLimits(RangedByArrays):
                 least = limit * (1 + min(excess(found, name) for found in kept))
                 return LimitError(name, limit, least, proven=True)
         nearest = min(every, key=excess)
-        return self._broken_by(nearest, proven=True)
+        return self.broken_by(nearest, proven=True)
 
     @override
     def search(self, stop: Work, seed: int) -> Answer:
@@ -134,12 +134,12 @@ class UnderLimits(RangedByArrays):
             bound = math.ceil(bound * (1 - SAME_SUM))
         found = replace(found, lower_bound=bound)
         if self.problem.excess(found.choice):
-            raise self._broken_by(found.choice, proven=bound >= _BROKEN)
+            raise self.broken_by(found.choice, proven=bound >= _BROKEN)
         if gap_of(self.inner.value(found.choice), bound) <= SAME_SUM:
             return replace(found, proof=f"proven optimal under the limits: {found.proof}")
         return replace(found, proof=f"bounded, stopped after the work allowed: {found.proof}")
 
-    def _broken_by(self, found: Choice, *, proven: bool) -> LimitError:
+    def broken_by(self, found: Choice, *, proven: bool) -> LimitError:
         """Return the error that names the limit that an allocation breaks most."""
         limits = self.problem.limits.at_most or {}
         name = max(limits, key=lambda each: self.problem.excess(found, each))
@@ -185,7 +185,7 @@ def limited(objective: Objective) -> Objective:
             target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
         for each, limit in target.limits.items():
             limits[each] = min(limit, limits.get(each, limit))
-        objective = FewestArrays(_with_limits(objective.problem, limits), target)
+        objective = FewestArrays(with_limits(objective.problem, limits), target)
     return UnderLimits(objective, name)
 
 
@@ -247,10 +247,11 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
             least = Menu.of(problem).smallest_interval(problem)
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
     left = {name: limit for name, limit in limits.items() if name not in OF_ARRAYS}
-    return _with_limits(problem, left) if limits else problem  # empty: the budget keeps to them all
+    return with_limits(problem, left) if limits else problem  # empty: the budget keeps to them all
 
 
-def _with_limits(problem: Problem, at_most: Mapping[str, float]) -> Problem:
+def with_limits(problem: Problem, at_most: Mapping[str, float]) -> Problem:
+    """Return the problem with other limits of quantities."""
     return replace(problem, limits=problem.limits._replace(at_most=at_most))
 
 

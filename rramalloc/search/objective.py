@@ -428,7 +428,7 @@ class Interval(TimeObjective):
     """Time between inputs that stream."""
 
     name, label = "interval", "interval"
-    reads = "case limits objective interval start partial_start bits"
+    reads = "case limits objective interval start partial_start bits placed"
 
     @property
     @override
@@ -499,7 +499,7 @@ class FewestArrays(Objective):
     """Arrays used, of the allocations that meet a target of latency, interval or throughput."""
 
     name, label = "arrays", "arrays"
-    reads = "case limits target interval start partial_start bits"
+    reads = "case limits target interval start partial_start bits placed"
 
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
@@ -629,7 +629,7 @@ class Sequential(TimeObjective):
     """
 
     name, label = "sequential", "sum of layer times"
-    reads = "case limits objective start partial_start"
+    reads = "case limits objective start partial_start placed"
     words = "in sum"
 
     @override
@@ -816,7 +816,7 @@ class LeastEnergy(RangedByArrays):
     """Energy for one input: static energy grows with the arrays and with the latency."""
 
     name, label = "energy", "energy"
-    reads = "case limits objective start partial_start bits method"
+    reads = "case limits objective start partial_start bits placed method"
     unit: Unit = "pJ"
 
     def __init__(self, problem: Problem) -> None:

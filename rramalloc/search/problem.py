@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -72,7 +72,8 @@ class Problem:
     energy: what the hardware says of energy and area, None if nothing; alternatives: the kinds of arrays and
     the bits that stages choose from, None where there is one of each; once: arrays of every stage in its
     cheapest mode, None for the fewest copies of the graph's block; resources: what is limited beside the
-    budget, which counts arrays by the weight of their kind; limits: of other quantities.
+    budget, which counts arrays by the weight of their kind; limits: of other quantities; placer: what places
+    allocations where links are counted, of which compiled searches know nothing.
     Raises BudgetError if one copy of every stage does not fit.
     """
 
@@ -89,6 +90,7 @@ class Problem:
     held: Held = NOTHING_HELD
     rules: Rules | None = None
     """Propose allocations that every search begins with."""
+    placer: Placer | None = None
     root_bounds: dict[str, float] = field(default_factory=dict, init=False, repr=False)
     """Bounds by objective that took little work and are the same for every method tried."""
 
@@ -236,6 +238,12 @@ class Problem:
             step_time = step_time.in_modes(graph, hardware)
         return replace(self, graph=graph, step_time=step_time)
 
+    def timed(self, found: Choice) -> Problem:
+        """Return this problem in the modes of an allocation, with its transfers if links are counted."""
+        if self.placer is None:
+            return self.in_modes(found.modes)
+        return self.placer.placed(self.choice(found.copies, found.modes)).choice.problem
+
     def choice(self, copies: Copies, modes: ModeOfEach | None = None, makespan: int | None = None) -> Choice:
         """Return an allocation; modes: the graph's if left out, makespan: the exact one if it is known."""
         return Choice(self, modes or self.graph.modes, copies, makespan)
@@ -369,6 +377,52 @@ class Choice:
         for stage, mode in zip(np.flatnonzero(graph.weighted).tolist(), self.modes, strict=True):
             modes[stage] = mode
         return problem.choice(copies, tuple(modes))
+
+
+class Placed(NamedTuple):
+    """An allocation with the placement found for it.
+
+    choice: of a problem that is timed with its transfers; is_hidden: whether they take no time beside the
+    rest; transfer_ns: of every stage on arrays; places: of its pieces, as files keep them.
+    """
+
+    choice: Choice
+    is_hidden: bool
+    transfer_ns: dict[str, float]
+    places: tuple[Any, ...]
+
+    def applied_to(self, problem: Problem) -> Problem:
+        """Return another problem of the same stages with the transfers of this placement."""
+        own, graph = self.choice.problem, problem.graph
+        if own.step_time is None or problem.step_time is None:
+            raise AssertionError("links are timed beside a step")
+        if graph.unit == "ticks":
+            graph = graph.timed(own.graph.clocks).delayed(own.graph.lags)
+        step_time = replace(problem.step_time, transfer=own.step_time.transfer)
+        return replace(problem, graph=graph, step_time=step_time)
+
+
+class Placer(Protocol):
+    """What places allocations of one case, and remembers their placements."""
+
+    @property
+    def placed_count(self) -> int:
+        """Number of allocations that were placed."""
+        ...
+
+    def placed(
+        self, found: Choice, stop: Work | None = None, *, quick: bool = False, again: bool = False
+    ) -> Placed:
+        """Return an allocation with the placement that is remembered, else with a new one.
+
+        quick: with little work, else with as much as pays; again: as much, also where a quick one is
+        remembered. Raises CapacityError.
+        """
+        ...
+
+    def for_interval(self) -> Placer:
+        """Return the same placer, which places for the least interval in place of the least latency."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

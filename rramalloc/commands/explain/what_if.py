@@ -22,7 +22,6 @@ from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
-from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
 from rramalloc.timing.access import Absolute
@@ -333,9 +332,10 @@ class WhatIfs:
 
     def _searched_with_links(self, case: Case, arrays: int, stop: Work) -> WhatIfResult:
         """Return the result of `optimize --placed` within `arrays`. Raises RramallocError."""
-        run = load_from("place", "placed:optimize_placed", "what_if")
-        placed: Allocation = run(case, arrays, Question(objective=self.objective, seed=self.seed), stop)
-        return self._result(placed, placed, placed, placed.arrays.used)
+        request = Question(objective=self.objective, seed=self.seed, placed=True)
+        objective, answer = solved(replace(case, placed=True).with_stages(case.stages), arrays, request, stop)
+        found = checked_answer(objective, answer, arrays, request.method, stop)
+        return self._result(found.checked.timing, found.absolute, found.metrics, found.checked.used)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
         """Return the allocation on the changed hardware."""

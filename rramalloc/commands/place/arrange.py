@@ -24,8 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rramalloc.allocation.allocation import LayerPlaces
 from rramalloc.commands.place.annealing import FIRST_THRESHOLD, Search
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
+from rramalloc.commands.place.links import distinct
 from rramalloc.commands.place.mesh import Mesh, chip_of
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
@@ -36,6 +38,7 @@ from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.ndarrays import Ints
+from rramalloc.records import check_known
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -254,6 +257,11 @@ class Arrangement:
     work: int
     times: TransferTimes | None
 
+    @property
+    def slower(self) -> float:
+        """What transfers multiply the time by, 1 where they take none beside the rest."""
+        return 1.0 if self.times is None else self.times.factor
+
 
 def arrange(
     graph: StageGraph,
@@ -264,16 +272,21 @@ def arrange(
     seed: int,
     stop: Work | None = None,
     timer: TransferTimer | None = None,
+    kept: Sequence[LayerPlaces] = (),
 ) -> Arrangement:
     """Place what the arrays of every stage hold, with little delay and little traffic.
 
     held: in canonical order; work: units of improvement, None for as many as pay, which the clock and token
-    of `stop` end; timer: of this allocation, None where links take no time.
+    of `stop` end; timer: of this allocation, None where links take no time; kept: places of a file,
+    which are taken as they are.
     Raises SpecError or CapacityError if it cannot be placed.
     """
     chip, flows = chip_of(hardware), Flows.of(graph, hardware)
     widths = row_block_widths(graph.network, hardware, dict(zip(graph.names, graph.blocks, strict=True)))
     improver = _Improver(seed, stop or Work(), timer, is_striped=widths is None)
+    if kept:
+        read = improver.timed(_layout_of(kept, graph.names, held, flows, chip))
+        return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
     for filled in _fillings(graph, held, hardware, widths):
         *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
@@ -340,13 +353,13 @@ class _Improver:
                 if self.is_striped and self.timer is not None:
                     whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))
                     every.append(replace(more, pieces=whole))
-        found = min(map(self._timed, every), key=lambda each: each.key)
+        found = min(map(self.timed, every), key=lambda each: each.key)
         step = _STEP_DOWN
         for turn in range(1, _ROUNDS + 1 if work else 0):
             if self.stop.out_of_time:
                 break
             search, price = self._search(found, step, self.seed + turn)
-            now = self._timed(search.run(work / 2 / _ROUNDS, self.stop, price))
+            now = self.timed(search.run(work / 2 / _ROUNDS, self.stop, price))
             step = step if now.key < found.key else step**0.5
             found = min(found, now, key=lambda each: each.key)
         return found
@@ -368,7 +381,8 @@ class _Improver:
         caps = times.caps(_MARGIN * part)
         return Search.of(start.layout, seed, batch_ns=self.timer.batch_ns, caps=caps), _PRICE * start.cost
 
-    def _timed(self, layout: Layout) -> _Placed:
+    def timed(self, layout: Layout) -> _Placed:
+        """Return a layout with its byte hops and times."""
         times = None if self.timer is None else self.timer.of_routes(TileRoutes.of_layout(layout))
         return _Placed(layout, _cost(layout), times)
 
@@ -388,6 +402,36 @@ class _Improver:
         costs.append(Search.of(replace(layout, pieces=pieces.in_stripes(heights[-1]))).costs)
         least = int(np.argmin(np.sum(costs, axis=1)))
         return replace(layout, pieces=pieces.in_stripes(heights[least]))
+
+
+def _layout_of(
+    kept: Sequence[LayerPlaces],
+    names: Sequence[str],
+    held: Sequence[StoredCopies],
+    flows: Flows,
+    chip: Chip,
+) -> Layout:
+    """Return the layout that a file keeps. Raises SpecError unless it places each array of each copy once."""
+    number, heights = {name: stage for stage, name in enumerate(names)}, [1] * len(names)
+    rows = list[tuple[int, ...]]()
+    for each in kept:
+        check_known("places: layer", each.layer, names)
+        heights[number[each.layer]] = each.stripe
+        rows += [(number[each.layer], *piece) for piece in each.pieces]
+    stage, copy, *site, arrays = np.array(rows, dtype=np.int64).reshape(-1, 7).T.copy()
+    remedy = "leave `places` out, so that it is placed anew"
+    for i, (name, of_stage) in enumerate(zip(names, held, strict=True)):
+        own = np.bincount(copy[stage == i], arrays[stage == i], len(of_stage))
+        if len(own) != len(of_stage) or (own != of_stage.together).any():
+            need = of_stage.together * len(of_stage)
+            words = f"the file places {int(own.sum())} arrays, its copies take {need}"
+            raise SpecError(f"places of {name[:60]!r}", f"{words}: {remedy}")
+    sites, tile = distinct(np.column_stack(site))
+    there = {tuple(site) for site in Mesh.of(chip).all_sites().tolist()}
+    is_there = there.issuperset(map(tuple, sites.tolist()))
+    if not is_there or np.bincount(tile, arrays).max(initial=0) > chip.arrays_per_tile:
+        raise SpecError("places", f"a tile does not hold what the file puts there: {remedy}")
+    return Layout(Pieces.of(held, flows, (stage, arrays, copy), heights, {}), tile, sites, chip)
 
 
 def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware) -> bool:

@@ -172,7 +172,7 @@ def place(
         Of what the search draws.
     work
         Units of improvement, about 0.01 s each, which are spent; 0 for the constructive placement alone, None
-        for as many as pay for its size.
+        for as many as pay for its size, or for the places that the allocation keeps.
 
     Returns
     -------
@@ -204,13 +204,14 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
     Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
     said, was_placed = source.left_out, bool(source.transfer_ns)
-    source = source.without_transfer()  # of the placement that it was optimised for
+    places = source.places if work is None else ()
+    source = source.without_transfer()  # which is that of its own places
     hardware, measured = source.hardware, source.measured
     chip_of(hardware)
     stored = StoredNetwork.of(network, source)
-    names, timer = stored.graph.names, _timer(network, source)
+    names, timer = stored.graph.names, timer_of(network, source)
     try:
-        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer)
+        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer, kept=places)
     except CapacityError as error:
         error.remedies = _remedies(stored, source, error.need)
         raise
@@ -261,7 +262,7 @@ _PROVEN = "no placement of these copies is faster: transfers take no time beside
 _WITHOUT = "the time without transfers, which no placement goes below"
 
 
-def _timer(network: Network, source: AllocationInput) -> TransferTimer | None:
+def timer_of(network: Network, source: AllocationInput) -> TransferTimer | None:
     """Return what times an allocation with transfers; None where the hardware does not give what it takes."""
     if missing_of_transfer(source.hardware):
         return None

@@ -18,5 +18,8 @@ ROOM = Room(
     views={
         "placement": "view:placement_view",
     },
-    reads={"place": "case -kinds limits", "--placed": "case -kinds -sdk copies copies_divide placed method"},
+    reads={
+        "place": "case -kinds limits",
+        "--placed": "case -kinds limits question",
+    },
 )

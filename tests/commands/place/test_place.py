@@ -171,11 +171,6 @@ def test_what_modes_cannot_be_is_refused() -> None:
         rramalloc.place(network, blocks, hardware=board, mapping="im2col")
     with pytest.raises(SpecError, match="use 'kernel_split' to fold, or do without"):
         rramalloc.optimize(network, 40, hardware=board, mapping="sdk", fold=True)
-    fast = machine(chip(8, (4, 4), hop_ns_tile=1.0, bandwidth_tile_gb_s=1.0), (32, 32), Timing(step_ns=1.0))
-    with pytest.raises(SpecError, match="use mapping im2col, or optimize without placed"):
-        rramalloc.optimize(network, 40, hardware=fast, mapping="sdk", placed=True)
-    with pytest.raises(SpecError, match=r"block.c1: must be from \[1, 1\] to \[4, 4\]"):
-        rramalloc.place(network, {"copies": {}, "block": {"c1": [5, 1]}}, hardware=board)
 
 
 @pytest.mark.parametrize("preset", [name for name in preset_names() if rramalloc.load_hardware(name).chip])

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import rramalloc
-from rramalloc.commands.place import placed
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.network.network import Network
+from rramalloc.search import links
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
@@ -109,7 +109,7 @@ def test_the_bound_of_a_placed_answer_is_that_without_transfers(monkeypatch: pyt
     found = rramalloc.optimize(network, 6, hardware=hardware, placed=True)
     assert (found.lower_bound, found.makespan) == (10, 16)
     assert [layer.copies for layer in found.layers] == [2, 2]
-    monkeypatch.setattr(placed, "every_choice", lambda *_: None)
+    monkeypatch.setattr(links, "every_choice", lambda *_: None)
     found = rramalloc.optimize(network, 6, hardware=hardware, placed=True)
     assert found.lower_bound == 10
     assert found.makespan >= 16

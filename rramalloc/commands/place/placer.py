@@ -1,0 +1,158 @@
+"""CasePlacer: places the allocations of one case, for `--placed`, and remembers their placements.
+
+Transfer time: how long a step's outputs take from the tiles that compute them to those that read them.
+
+In a step each copy of a stage yields a block of pixels, which goes to every consumer, after the partial sums
+of copies that lie in several tiles (`transfer`). With all stages busy, a link carries what all edges and
+partial sums send over it in one step. Partial sums, and then results, need
+
+    transfer_ns = hops of the longest route, each with its hop_ns + max over its links of load / bandwidth.
+
+A stage needs as long as the slowest of its edges. It runs beside the access to memory
+(docs/sources/model.md 7): the step lasts as long as the slower of them, or the computation. The load of the
+slowest link is taken to grow with the stage's own copies, so that a search can trade copies for time; at the
+copies that were placed the time is exact.
+
+Where stages have their own clocks, the transfer of an edge is a delay instead: its pixels reach the consumer
+transfer_ns after their batch has ended (docs/sources/model.md 11). A stage one of whose links is asked for
+more bytes than it carries in the time of the batches slows down until the link keeps up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rramalloc.allocation.allocation import EdgeDelay, LayerPlaces
+from rramalloc.allocation.allocation_input import AllocationInput
+from rramalloc.allocation.case import Case
+from rramalloc.commands.place.arrange import Arrangement, arrange
+from rramalloc.commands.place.layout import Layout
+from rramalloc.commands.place.place import StoredNetwork, timer_of
+from rramalloc.commands.place.transfer import TransferTimer, check_transfer
+from rramalloc.errors import SpecError
+from rramalloc.network.network import Network
+from rramalloc.rounding import SAME_SUM
+from rramalloc.search.problem import Choice, Placed
+from rramalloc.search.work import Work
+
+_QUICK = 4  # units of a placement that only tells whether more work pays
+_SEED = 0  # of what placements draw: that of a search does not change the places of an allocation
+
+
+@dataclass(frozen=True, eq=False)
+class CasePlacer:
+    """The `Placer` of a case.
+
+    of_interval: whether the interval is minimised, in place of the latency.
+    Raises SpecError if the hardware lacks [chip] or all of its times and bandwidths, or [timing] without
+    measured step times; UnsupportedError for kinds of arrays.
+    """
+
+    case: Case
+    of_interval: bool = False
+    _known: dict[tuple[bytes, bool], tuple[Arrangement, bool]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        hardware = self.case.hardware
+        check_transfer(hardware)
+        if hardware.timing is None and self.case.measured is None:
+            reason = "has no [timing] and there is no latency table"
+            words = f"{reason}: transfer is compared with the time of a step"
+            raise SpecError(f"hardware {hardware.name[:60]!r}", words)
+
+    @property
+    def placed_count(self) -> int:
+        """Number of allocations that were placed."""
+        return len(self._known)
+
+    def for_interval(self) -> CasePlacer:
+        """Return the same placer for the least interval."""
+        return replace(self, of_interval=True)
+
+    def placed(
+        self, found: Choice, stop: Work | None = None, *, quick: bool = False, again: bool = False
+    ) -> Placed:
+        """Return an allocation with its placement, as `Placer.placed`."""
+        case, of_case = self.case, found
+        if case.bits is not None and any(mode.weight_bits for mode in found.modes):
+            case, of_case = case.fixed(found)
+        problem = replace(of_case.problem.in_modes(of_case.modes), placer=None)
+        if problem.step_time is None:
+            raise AssertionError("checked before")
+        key = found.identity, self.of_interval
+        known = self._known.get(key)
+        if known is None or (again and not known[1]):
+            timer = TransferTimer(
+                problem.graph, found.copies, problem.step_time, case.hardware, self.of_interval
+            )
+            stored = StoredNetwork.of_copies(
+                problem.on_arrays.graph, timer.placed_copies, case.hardware, case.mapping
+            )
+            arranged = arrange(
+                stored.graph,
+                stored.held,
+                case.hardware,
+                work=_QUICK if quick else None,
+                seed=_SEED,
+                stop=stop,
+                timer=timer,
+            )
+            # More work may end in another minimum: the better placement stays.
+            if known is not None and known[0].slower <= arranged.slower:
+                arranged = known[0]
+            known = self._known[key] = arranged, not quick
+        arranged, times = known[0], known[0].times
+        if times is None:
+            raise AssertionError("a timer was given")
+        timed = replace(problem, graph=times.graph, step_time=times.step_time, limits=found.problem.limits)
+        graph = problem.graph
+        transfer_ns = {
+            graph.names[stage]: float(times.transfer_ns[stage])
+            for stage in graph.network_order
+            if graph.weighted[stage]
+        }
+        choice = timed.choice(found.copies)
+        names = problem.on_arrays.graph.names
+        is_hidden = arranged.slower <= 1 + SAME_SUM
+        return Placed(choice, is_hidden, transfer_ns, places_in_result(arranged.layout, names))
+
+
+def places_in_result(layout: Layout, names: Sequence[str]) -> tuple[LayerPlaces, ...]:
+    """Return the places of a layout as files keep them. names: of the stages."""
+    pieces, sites = layout.pieces, layout.sites[layout.site]
+    table = np.column_stack([pieces.copy, sites, pieces.arrays])
+    found = list[LayerPlaces]()
+    for stage, (name, height) in enumerate(zip(names, pieces.heights, strict=True)):
+        rows = tuple(tuple(row) for row in table[pieces.stage == stage].tolist())
+        found.append(LayerPlaces(layer=name, stripe=int(height), pieces=rows))
+    return tuple(found)
+
+
+def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
+    """Return an allocation with the transfers between its places on its hardware, which may be another one.
+
+    Raises SpecError for places that do not hold it.
+    """
+    before, hardware = source.without_transfer(), source.hardware
+    timer = timer_of(network, before)
+    if timer is None:
+        return before
+    stored = StoredNetwork.of(network, before)
+    times = arrange(
+        stored.graph, stored.held, hardware, work=0, seed=_SEED, timer=timer, kept=source.places
+    ).times
+    if times is None:
+        raise AssertionError("a timer was given")
+    names, ticks = timer.graph.names, times.graph.batch_ticks(timer.copies).tolist()
+    delays = [
+        EdgeDelay(producer=names[p], consumer=names[c], ticks=lag) for (p, c), lag in times.graph.lags.items()
+    ]
+    return replace(
+        source,
+        transfer_ns=dict(zip(names, times.transfer_ns.tolist(), strict=True)),
+        delays=tuple(delays),
+        cycles=dict(zip(names, ticks, strict=True)) if times.graph.unit == "ticks" else {},
+    )

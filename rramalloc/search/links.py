@@ -1,0 +1,330 @@
+"""Objectives with links: the value of an allocation is that under the placement found for it.
+
+A `Placer`, which room `place` registers, gives an allocation its places, the lags of its edges and the length
+of its steps, and remembers them. No transfer makes anything faster, so bounds without links hold and prune
+what is placed. One exception: slower links lower the power, so its limit is left out of bounds
+(docs/sources/model.md 21).
+
+The search walks. First the answer without links is placed; where that hides its transfers, it is the answer.
+Else allocations of rising numbers of arrays are placed, minimum * 1.25^k, which are the same for every budget
+and take the same work each, so that a larger budget first repeats a smaller one's. At every number the best
+allocation without links is placed, and the best for the transfers of the best placement so far, which takes
+copies from stages that load links. Of a small problem each allocation is placed that may be the best.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from typing_extensions import override
+
+from rramalloc.errors import BudgetError, LimitError, RramallocError, TargetError
+from rramalloc.rounding import SAME_SUM
+from rramalloc.search.enumeration import every_choice
+from rramalloc.search.limited import UnderLimits, with_limits
+from rramalloc.search.objective import FewestArrays, Interval, Latency, Objective
+from rramalloc.search.problem import Answer, Choice, Placed, Placer, Problem
+from rramalloc.search.resources import Cost
+from rramalloc.search.work import Work
+from rramalloc.timing.access import Transfer
+from rramalloc.timing.simulate import ExactTiming
+from rramalloc.units import plain_quantity
+
+_GROWTH = 1.25  # ratio of successive numbers of arrays of the walk
+_WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
+_RUNG = 0.03  # of the work, for each search at one of them
+_WALK = 0.6  # of the work, that the walk may take beyond the search without links
+_MOST_PLACED = 150  # allocations of a small problem that are placed, about 40 ms each
+_NEARLY = 1.1  # times the best value, up to which a placement is improved with as much work as pays
+_ROUNDS = 6  # of searches with the transfers of the best placement, at the whole budget
+_PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
+_MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
+_BISECTIONS = 5  # of the numbers of arrays between one that misses a target and one that meets it
+
+
+class WithLinks(Objective):
+    """An objective whose values are those under the placements of allocations.
+
+    make: the objective over a problem; its problems here have no placer.
+    """
+
+    def __init__(self, problem: Problem, make: Callable[[Problem], Objective]) -> None:
+        limits = problem.limits.at_most
+        alone = replace(problem, placer=None)
+        if limits is not None and "power_mw" in limits:
+            left = {name: limit for name, limit in limits.items() if name != "power_mw"}
+            alone = with_limits(alone, left)
+        self._make, self.alone = make, make(alone)
+        inner = self.alone.inner if isinstance(self.alone, UnderLimits) else self.alone
+        self.target = inner.target if isinstance(inner, FewestArrays) else None
+        of_interval = self.target is not None and self.target.is_of_interval
+        if problem.placer is not None and (isinstance(inner, Interval) or of_interval):
+            problem = replace(problem, placer=problem.placer.for_interval())
+        super().__init__(problem)
+        self.name, self.label, self.words = inner.name, inner.label, inner.words  # type: ignore[misc]
+        nothing = Transfer(*np.zeros((2, len(problem.demand))))
+        if alone.step_time is not None and alone.graph.unit == "steps":  # else transfers delay edges
+            alone = replace(alone, step_time=replace(alone.step_time, transfer=nothing))
+        self.unit = make(alone).unit
+
+    @property
+    def placer(self) -> Placer:
+        """What places its allocations."""
+        if self.problem.placer is None:
+            raise AssertionError("links are counted")
+        return self.problem.placer
+
+    def of(self, found: Placed) -> Objective:
+        """Return the objective on the problem that is timed with the transfers of a placement."""
+        return self._make(found.choice.problem)
+
+    def faster(self, problem: Problem) -> Objective:
+        """Return what finds fast allocations: the objective, or the time that its target limits."""
+        if self.target is None:
+            return self._make(problem)
+        return Interval(problem) if self.target.is_of_interval else Latency(problem)
+
+    def placement(self, found: Choice) -> Placed:
+        """Return an allocation of this or of a similar problem with its placement."""
+        return self.placer.placed(self.problem.choice(found.copies, found.modes))
+
+    def in_unit(self, value: float) -> float:
+        """Return a value or bound without links in the unit of this objective."""
+        step_time = self.problem.step_time
+        if step_time is None or self.unit == self.alone.unit:
+            return value
+        return value * step_time.compute_ns
+
+    @override
+    def value_of(self, timing: ExactTiming) -> float:
+        placed = self.placement(self.problem.choice(timing.copies, timing.graph.modes))
+        return self.of(placed).value_of(timing)
+
+    @override
+    def value(self, found: Choice) -> float:
+        placed = self.placement(found)
+        return self.of(placed).value(placed.choice)
+
+    @override
+    def tie(self, found: Choice) -> float:
+        placed = self.placement(found)
+        return self.of(placed).tie(placed.choice)
+
+    @override
+    def allows(self, found: Choice) -> bool:
+        return not self.excess(self.placement(found))
+
+    def excess(self, placed: Placed) -> float:
+        """Return the part by which a placed allocation exceeds its worst limit or its target."""
+        problem = placed.choice.problem
+        limits = {**(problem.limits.at_most or {})}
+        for name, limit in ({} if self.target is None else self.target.limits).items():
+            limits[name] = min(limit, limits.get(name, math.inf))
+        return with_limits(problem, limits).excess(placed.choice)
+
+    @override
+    def bound(self, steps: int, stop: Work) -> float:
+        return self.in_unit(self.alone.bound(steps, stop))
+
+    @override
+    def search(self, stop: Work, seed: int) -> Answer:
+        return self.solve(stop, seed)
+
+    @override
+    def solve(self, stop: Work, seed: int) -> Answer:
+        walk = _Walk(self, stop, seed)
+        return walk.all_that_may_be_best() or walk.run()
+
+
+_Key = tuple[float, float, float, int]
+"""Part by which limits are exceeded, value, tie, and arrays: the least is the best."""
+
+
+@dataclass(eq=False)
+class _Walk:
+    """The search of an objective with links.
+
+    best: of what was placed, or the nearest to what limits and target ask for; key: of it;
+    placing_s: longest placement so far, which the next one must leave time for.
+    """
+
+    objective: WithLinks
+    stop: Work
+    seed: int
+    best: Placed | None = None
+    placing_s: float = 0.0
+    key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
+
+    def all_that_may_be_best(self) -> Answer | None:
+        """Place the allocations of a small problem, those that are best without links first.
+
+        None where the problem is not small, or too many would have to be placed.
+        """
+        objective = self.objective
+        every = every_choice(objective.alone.problem, self.stop)
+        if every is None:
+            return None
+        keys = [(self._least(found), found) for found in every if objective.alone.allows(found)]
+        keys.sort(key=lambda each: each[0])
+        for count, (least, found) in enumerate(keys):
+            if least >= self.key and not self.key[0]:
+                break
+            if count == _MOST_PLACED or self.stop.out_of_time:
+                return None
+            self.place(found)
+        if self.best is None or self.key[0]:
+            return None
+        self.stop.is_exhausted = True
+        words = f"all {len(every)} allocations timed, each placed that may be better"
+        return self._answer(objective.in_unit(objective.alone.value(keys[0][1])), words)
+
+    def run(self) -> Answer:
+        """Place the answer without links; walk where that does not hide its transfers."""
+        objective, stop = self.objective, self.stop
+        turn = replace(stop, spent_s=0.0)
+        if stop.time_limit_s is not None:  # the search leaves time to place what it finds
+            reserved_s = min(_PLACING_S * objective.problem.budget, _MOST_PLACING * stop.time_limit_s)
+            turn.time_limit_s = stop.time_limit_s - reserved_s
+        answer = objective.alone.solve(turn, self.seed)
+        stop.counts, stop.is_exhausted = turn.counts, turn.is_exhausted
+        bound = objective.in_unit(answer.lower_bound)
+        last = self.place(answer.choice)
+        stop.charge(turn.spent_s)
+        if (given := objective.problem.start_within) is not None:
+            self.place(given)
+        least = self.key[1] * (1 - SAME_SUM)
+        if not (last is not None and (last.is_hidden or bound >= least) and not self.key[0]):
+            end_s = stop.spent_s + _WALK * stop.work_s
+            self._walk(end_s)
+            stop.is_exhausted = not self._ended(end_s)
+        if self.best is None:
+            raise AssertionError("the answer without links was placed")
+        if self.key[0]:
+            raise self._refusal(self.best)
+        return self._answer(bound, answer.proof)
+
+    def _walk(self, end_s: float) -> None:
+        """Place allocations of rising numbers of arrays, then those of all that may be used."""
+        missed, budget = self.objective.problem.minimum, self.objective.problem.budget
+        for arrays in self._numbers():
+            if self._ended(end_s):
+                return
+            if self._try(arrays) and self.objective.target is not None:
+                self._bisect(missed, arrays, end_s)
+                return
+            missed = arrays
+        for _ in range(_ROUNDS):
+            before = self.key
+            if self._ended(end_s) or (self._try(budget) and self.objective.target is not None):
+                break
+            if self.key == before:
+                break
+        if self.objective.target is not None and not self.key[0]:
+            self._bisect(missed, budget, end_s)
+
+    def _ended(self, end_s: float) -> bool:
+        """Return True if the work is done, or the time left does not suffice for another placement."""
+        limit_s = self.stop.time_limit_s
+        is_late = limit_s is not None and self.stop.seconds + self.placing_s >= limit_s
+        return is_late or self.stop.out_of_time or self.stop.spent_s >= end_s
+
+    def _numbers(self) -> list[Cost]:
+        """Return the numbers of arrays of the walk, below the budget, and those of the first whole tiles."""
+        problem = self.objective.problem
+        numbers, arrays, hardware = set[int](), float(problem.minimum), problem.storage.hardware
+        if hardware is not None and hardware.chip is not None and len(problem.resources.weights) == 1:
+            of_tile = hardware.chip.arrays_per_tile
+            numbers |= {of_tile * tiles for tiles in range(1, _WHOLE_TILES + 1)}
+        while arrays < problem.budget:
+            numbers.add(math.ceil(arrays))
+            arrays *= _GROWTH
+        return [Cost(number) for number in sorted(numbers) if problem.minimum <= number < problem.budget]
+
+    def _bisect(self, missed: int, met: int, end_s: float) -> None:
+        """Look for fewer arrays that meet the target, between numbers that miss and meet it."""
+        for _ in range(_BISECTIONS):
+            middle = Cost((missed + met) // 2)
+            if middle <= missed or self._ended(end_s):
+                return
+            missed, met = (missed, middle) if self._try(middle) else (middle, met)
+
+    def _try(self, arrays: Cost) -> bool:
+        """Place the best of so many arrays, without links and with those of the best placement so far.
+
+        Returns True if one of them is allowed.
+        """
+        alone = replace(self.objective.alone.problem, budget=arrays)
+        problems = [alone]
+        # Transfers of a placement are those of its blocks and bits: they say nothing of other ones.
+        if self.best is not None and not self.best.is_hidden and alone.one_block:
+            problems.append(self.best.applied_to(alone))
+        is_met = False
+        for problem in problems:
+            share = self.stop.nested(max(1, round(_RUNG * self.stop.work)))
+            try:
+                answer = self.objective.faster(problem).solve(share, self.seed)
+            except (BudgetError, LimitError, TargetError):
+                continue
+            finally:
+                self.stop.charge(share.spent_s)
+            placed = self.place(answer.choice)
+            is_met |= placed is not None and not self.objective.excess(placed)
+        return is_met
+
+    def _least(self, found: Choice) -> _Key:
+        """Return the least key that a placement of an allocation can have."""
+        alone = self.objective.alone
+        return 0.0, self.objective.in_unit(alone.value(found)), alone.tie(found), found.arrays
+
+    def place(self, found: Choice) -> Placed | None:
+        """Place an allocation and keep it if it is the best; None where no placement of it can be."""
+        objective, problem = self.objective, self.objective.problem
+        found = problem.choice(found.copies, found.modes)
+        if not problem.holds(found.copies, found.modes):
+            return None
+        if self.best is not None and not self.key[0] and self._least(found) >= self.key:
+            return None
+        begun_s = self.stop.seconds
+        placed = objective.placer.placed(found, self.stop, quick=True)
+        key = self._key(placed)
+        is_good = not placed.is_hidden and (self.key[0] > 0 or key[1] <= _NEARLY * self.key[1])
+        self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
+        if is_good and not self._ended(math.inf):
+            placed = objective.placer.placed(found, self.stop, again=True)
+            key = self._key(placed)
+            self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
+        if key < self.key:
+            self.best, self.key = placed, key
+        return placed
+
+    def _key(self, placed: Placed) -> _Key:
+        objective = self.objective.of(placed)
+        value, tie = objective.value(placed.choice), objective.tie(placed.choice)
+        return self.objective.excess(placed), value, tie, placed.choice.arrays
+
+    def _answer(self, bound: float, proof: str) -> Answer:
+        """Return the best that was placed, with a bound without links."""
+        if self.best is None:
+            raise AssertionError("something was placed")
+        objective, found = self.objective, self.best.choice
+        words = plain_quantity(bound, objective.unit)
+        proof = f"{objective.label} bound {words} without transfer: {proof}"
+        return Answer(objective.problem.choice(found.copies, found.modes), bound, proof)
+
+    def _refusal(self, nearest: Placed) -> RramallocError:
+        """Return the error that says which limit or target was not met with links."""
+        objective = self.objective.of(nearest)
+        if isinstance(objective, UnderLimits):
+            return objective.broken_by(nearest.choice, proven=False)
+        target = self.objective.target
+        if target is None:
+            raise AssertionError("only a target can be missed without limits")
+        alone = self.objective.alone.problem
+        time = Interval(alone) if target.is_of_interval else Latency(alone)
+        bound = time.bound(1, self.stop.nested(1))
+        in_steps = {"target_steps", "target_interval"} & {*target.given}
+        bound = bound if in_steps else time.in_ns(bound)
+        return target.missed_by(nearest.choice, bound, 1 + self.objective.excess(nearest))
