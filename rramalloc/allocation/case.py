@@ -141,6 +141,9 @@ class Case:
         dynamic, rated = coverage.dynamic, hardware.digital is not None
         if hardware.chip is not None and not links and hardware.chip.times_links:
             words.append("links between tiles: optimize --placed counts them")
+        if hardware.chip is not None and links:
+            left = [name for name in hardware.chip.link_fields if name not in hardware.chip.given_links]
+            words += [f"{name} of [chip]: it is not given, so that it takes no time" for name in left]
         if dynamic is not None and not set(dynamic.nodes) <= set(coverage.timed_digital):
             words.append(f"products of computed tensors, {dynamic.macs:,} MACs: no rate is given for them")
         if rated and coverage.free_digital:

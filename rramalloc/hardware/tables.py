@@ -291,6 +291,17 @@ class Chip(Record):
         return self
 
     @property
+    def link_fields(self) -> tuple[str, ...]:
+        """Fields that give hops and links a time, those between chips where there are several."""
+        names = ("hop_ns_tile", "bandwidth_tile_gb_s")
+        return names if self.chip_count == 1 else (*names, "hop_ns_chip", "bandwidth_chip_gb_s")
+
+    @property
+    def given_links(self) -> tuple[str, ...]:
+        """Those of them that are given."""
+        return tuple(name for name in self.link_fields if getattr(self, name) is not None)
+
+    @property
     def times_links(self) -> bool:
         """Whether a hop or a byte between neighbouring tiles or chips takes time."""
         hops = (self.hop_ns_tile, self.hop_ns_chip)

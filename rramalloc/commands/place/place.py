@@ -43,7 +43,7 @@ from rramalloc.commands.place.transfer import (
     TransferTimes,
     check_transfer,
     delays,
-    missing_of_transfer,
+    times_transfer,
 )
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
@@ -219,7 +219,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
     routes, known = TileRoutes.of_layout(found.layout), list[Delay]()
     if found.times is not None:
         routes, known = found.times.routes, [*found.times.delays]
-    elif not missing_of_transfer(hardware):
+    elif times_transfer(hardware):
         known = delays(routes, hardware)
     chip_hop, layers = Mesh.of(chip_of(hardware)).chip_hop, _layers(stored, source, arrays)
     times, interval_ns = dict[str, Any](), None
@@ -264,7 +264,7 @@ _WITHOUT = "the time without transfers, which no placement goes below"
 
 def timer_of(network: Network, source: AllocationInput) -> TransferTimer | None:
     """Return what times an allocation with transfers; None where the hardware does not give what it takes."""
-    if missing_of_transfer(source.hardware):
+    if not times_transfer(source.hardware):
         return None
     if source.hardware.own_clock and source.measured is None and source.hardware.compute_ns is None:
         return None
@@ -311,6 +311,8 @@ def _wider_links(timer: TransferTimer, times: TransferTimes) -> Iterator[str]:
     """Yield the least bandwidth tried that hides all transfers of a placement, or nearly all that it can."""
     field = "bandwidth_chip_gb_s" if times.busiest[1] is None else "bandwidth_tile_gb_s"
     now_gb_s, tried = getattr(chip_of(timer.hardware), field), dict[float, TransferTimes]()
+    if now_gb_s is None:  # hops alone take time
+        return
     for part in (1.0, 1.25, 1.6, 2.0, 4.0):
         enough = float(f"{now_gb_s * max(1.0, times.slowest) * part:.2g}")
         if enough > now_gb_s:

@@ -229,23 +229,20 @@ class TileRoutes:
         return loads
 
 
-def missing_of_transfer(hardware: Hardware) -> list[str]:
-    """Return the times and bandwidths that transfer needs and the hardware does not give.
+def times_transfer(hardware: Hardware) -> bool:
+    """Return True if the chip gives hops or links a time; what it does not give takes none.
 
     Raises SpecError without [chip].
     """
-    chip = chip_of(hardware)
-    needed = ["hop_ns_tile", "bandwidth_tile_gb_s"]
-    if chip.chip_count > 1:
-        needed += ["hop_ns_chip", "bandwidth_chip_gb_s"]
-    return [name for name in needed if getattr(chip, name) is None]
+    return bool(chip_of(hardware).given_links)
 
 
 def check_transfer(hardware: Hardware) -> None:
-    """Raise SpecError unless the hardware gives all times and bandwidths that transfer needs."""
-    missing, where = missing_of_transfer(hardware), f"hardware {hardware.name[:60]!r}"
-    if missing:
-        raise SpecError(where, f"[chip] has no {' and no '.join(missing)}, which transfer time needs")
+    """Raise SpecError unless the hardware gives a time of a hop or the bandwidth of a link."""
+    if not times_transfer(hardware):
+        names = " or ".join(chip_of(hardware).link_fields)
+        reason = f"[chip] has no {names}, of which transfer time needs one"
+        raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
 
 
 class Delay(NamedTuple):

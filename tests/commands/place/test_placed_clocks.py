@@ -61,6 +61,22 @@ def test_delay_of_an_edge_by_hand(network: Any) -> None:
     assert found.latency_ns == 657.0
 
 
+@pytest.mark.parametrize(
+    ("given", "ticks", "left_out"),
+    [({"hop_ns_tile": 3.0}, 3, "bandwidth_tile_gb_s"), ({"bandwidth_tile_gb_s": 32.0}, 4, "hop_ns_tile")],
+)
+def test_one_time_of_links_is_enough(
+    given: dict[str, float], ticks: int, left_out: str, network: Any
+) -> None:
+    """As above; what is not given takes no time, and the result says so."""
+    found = rramalloc.optimize(network, 2, hardware=machine(**given), placed=True)
+    assert found.makespan == 10 + ticks + 640
+    placed = rramalloc.place(network, found)
+    assert placed.latency_ns == found.latency_ns
+    for result in (found, placed):
+        assert any(left_out in words for words in result.not_counted)
+
+
 def test_a_placement_tells_the_same_transfers(network: Any) -> None:
     """As by hand above: 7 ns; the link carries 128 bytes in 4 of 10 ns, of 50 ns with measured steps."""
     hardware = machine(hop_ns_tile=3.0, bandwidth_tile_gb_s=32.0)
@@ -76,7 +92,7 @@ def test_a_placement_tells_the_same_transfers(network: Any) -> None:
     )
     (flow,) = rramalloc.place(network, found, latency_table=table).flows
     assert (flow.transfer_ns, flow.busy) == (7.0, 0.08)
-    with pytest.raises(SpecError, match="hop_ns_tile"):
+    with pytest.raises(SpecError, match="has no hop_ns_tile or bandwidth_tile_gb_s"):
         rramalloc.place(network, found, hardware=machine(), latency_table=table)
     (flow,) = rramalloc.place(network, found, hardware=machine()).flows
     assert (flow.transfer_ns, flow.busy) == (None, None)
