@@ -83,7 +83,7 @@ def _facts(placement: Placement) -> Iterator[Fact]:
         part, link = max(busy, key=lambda each: each[0])
         late = ": it cannot keep up" if part > 1 else ""
         where = f"{_chip(link)}, {_at(link.start)} to {_at(link.end)}"
-        yield Fact("busiest link", part, "share", f"of the interval, {where}{late}")
+        yield Fact("busiest link", part, "share", f"of the interval without transfers, {where}{late}")
     if placement.flows and traffic.cost:
         most = max(placement.flows, key=lambda flow: flow.byte_hops)
         yield Fact("largest flow", most.byte_hops / traffic.cost, "share", f"of the traffic, {most.words}")
