@@ -9,8 +9,10 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from pydantic import Field
+
 from rramalloc.files import write_json
-from rramalloc.records import Record, format_name
+from rramalloc.records import Record, absent, format_name
 from rramalloc.room import rooms
 from rramalloc.units import LONGEST_NAME, one_line
 from rramalloc.view.view import Column, Table, View
@@ -122,10 +124,13 @@ class ResultRecord(Result, Record):
 
 
 class AnswerRecord(ResultRecord):
-    """Base of what commands answer. not_counted: what times and energies leave out, although the network has
-    it; warnings: what was assumed or ignored.
+    """Base of what commands answer.
+
+    rramalloc_version: that made it, where files say it; not_counted: what times and energies leave out,
+    although the network has it; warnings: what was assumed or ignored.
     """
 
+    rramalloc_version: str | None = Field(None, exclude_if=absent)
     not_counted: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -355,7 +355,6 @@ class Allocation(TimedResult):
     """
 
     format: Literal["rramalloc-allocation/2"] = FORMAT
-    rramalloc_version: str
     options: Options
     objective: ObjectiveName
     objective_value: int | float

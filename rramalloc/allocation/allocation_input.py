@@ -17,6 +17,7 @@ from rramalloc.allocation.allocation import (
     Allocation,
     BareAllocation,
     BlockSize,
+    CaseOptions,
     EdgeDelay,
     Layer,
     LayerPlaces,
@@ -482,15 +483,10 @@ class _FilePlaced(_Lenient):
     transfer_ns: dict[Name, NonNegative] = Field(default_factory=dict)
 
 
-class _FileOptions(MappingOptions, _Lenient):
-    latency_table: MeasuredSteps | None = None
-    copies: dict[Name, tuple[PositiveCount, PositiveCount]] | None = None
-    copies_divide: Divided | None = None
+class _FileOptions(CaseOptions, _Lenient):
     target_interval: PositiveCount | None = None
     target_interval_ns: float | None = None
     target_throughput: float | None = None
-    at_most: dict[str, float] | None = None
-    sequences: PositiveCount | None = None
 
 
 class _Document(_Lenient):

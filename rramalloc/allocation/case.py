@@ -54,6 +54,7 @@ from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 from rramalloc.timing.metrics import EnergyModel, left_out
 from rramalloc.timing.simulate import Copies
 from rramalloc.timing.stage_graph import StageGraph
+from rramalloc.version import __version__
 
 
 def searched(given: SearchArguments) -> tuple[int, Work]:
@@ -168,6 +169,7 @@ class Case:
         units: layers that are on digital units, in some row where a result has several allocations.
         """
         return {
+            "rramalloc_version": __version__,
             "network": NetworkId.of(self.network),
             "hardware": self.hardware,
             "coverage": self._coverage_with(units) if units else self.coverage,

@@ -74,7 +74,6 @@ from rramalloc.timing.metrics import Metrics
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.timing.simulate import ExactTiming, copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
-from rramalloc.version import __version__
 
 
 def optimize(case: Case, arrays: int, request: Question, stop: Work) -> Allocation:
@@ -493,7 +492,6 @@ def checked_allocation(
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
     return Allocation(
-        rramalloc_version=__version__,
         **case.about(links=case.placed, units=on_units(hardware, graph)),
         options=Options.gather(
             stop,

@@ -254,7 +254,6 @@ class ChipletSchedule(AnswerRecord):
     """
 
     format: Literal["rramalloc-chiplet-schedule/2"] = SCHEDULE
-    rramalloc_version: str
     description: Description
     cost: ChipletCost
     total: float

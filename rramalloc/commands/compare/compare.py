@@ -35,7 +35,6 @@ from rramalloc.timing.access import Absolute
 from rramalloc.timing.figures import totals
 from rramalloc.timing.recurrence import recurrence
 from rramalloc.units import number_of
-from rramalloc.version import __version__
 
 MAX_SEEDS = 1000  # of one method at one budget
 _INTERRUPTED = "interrupted before it was ready"
@@ -177,7 +176,6 @@ def _compared(
         raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     about = case.about(units=on_units_of(case.hardware, rows))
     return Comparison(
-        rramalloc_version=__version__,
         **about,
         options=options,
         objective=objective,

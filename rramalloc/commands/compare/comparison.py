@@ -93,7 +93,6 @@ class Comparison(NetworkResult):
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-comparison/2"] = FORMAT
-    rramalloc_version: str
     options: CompareOptions
     objective: str = "latency"
     objective_unit: Unit = "steps"

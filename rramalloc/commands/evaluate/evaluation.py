@@ -221,7 +221,6 @@ class EvaluationDocument(AnswerRecord):
     rows_in = "tasks"
 
     format: Literal["rramalloc-evaluation/2"] = FORMAT
-    rramalloc_version: str
     network: NetworkId
     chip: ChipPerformance
     precision: Precision

@@ -25,7 +25,6 @@ from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.critical_path import critical_path, path_words
 from rramalloc.timing.latency_table import LatencyTableLike
-from rramalloc.version import __version__
 
 _FIRST_SHARE = 0.5  # of a limit of time, for the search of the allocation that is explained
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
@@ -160,7 +159,6 @@ def explain(
     slowest = slowest_layer(layers)
     unit = timing.graph.unit.removesuffix("s")
     return Explanation(
-        rramalloc_version=__version__,
         **case.about(links=bool(given_allocation.transfer_ns), units=on_units(case.hardware, timing.graph)),
         options=CaseOptions(**case.options),
         objective=objective,

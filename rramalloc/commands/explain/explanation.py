@@ -227,7 +227,6 @@ class Explanation(NetworkResult):
     rows_in = "layers"
 
     format: Literal["rramalloc-explanation/2"] = FORMAT
-    rramalloc_version: str
     options: CaseOptions
     objective: Literal["latency", "interval"]
     unit: Unit

@@ -29,7 +29,6 @@ from rramalloc.search.work import Work
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.figures import totals
 from rramalloc.units import number_of
-from rramalloc.version import __version__
 
 DEFAULT_BASELINES = ("uniform", "proportional", "bottleneck", "lagrange", "gain")
 """Quick methods in common use, drawn next to the front."""
@@ -136,7 +135,6 @@ def pareto(
             f"the range of budgets is wide: of {front.resolution} numbers of arrays one point is kept"
         )
     return ParetoFront(
-        rramalloc_version=__version__,
         **case.about(units=on_units_of(case.hardware, points)),
         options=SearchOptions.gather(ending, **case.options),
         objective=objective,

@@ -68,7 +68,6 @@ class ParetoFront(NetworkResult):
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-pareto/2"] = FORMAT
-    rramalloc_version: str
     options: SearchOptions
     objective: FrontObjective
     unit: Unit

@@ -167,7 +167,6 @@ class Placement(AnswerRecord):
     rows_in = "layers"
 
     format: Literal["rramalloc-placement/2"] = FORMAT
-    rramalloc_version: str
     network: NetworkId
     hardware: Hardware
     options: PlacementOptions

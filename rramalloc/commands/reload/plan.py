@@ -73,7 +73,6 @@ class ReloadPlan(NetworkResult):
     unlisted = frozenset({"network", "allocation"})
 
     format: Literal["rramalloc-reload/2"] = FORMAT
-    rramalloc_version: str
     options: Options
     inputs: PositiveCount
     seed: int

@@ -32,7 +32,6 @@ from rramalloc.search.work import REASONS, Progress, Work
 from rramalloc.status import Stopped
 from rramalloc.timing.metrics import EnergyModel
 from rramalloc.units import counted
-from rramalloc.version import __version__
 
 MOST_CUT_STAGES = 2000
 """Stages that are cut into segments: bounds the memory for all pairs of a first and a last stage."""
@@ -167,7 +166,6 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
     return ReloadPlan(
-        rramalloc_version=__version__,
         **case.about(writing=True),
         options=Options.gather(search.stop, search.request.target, **case.options),
         inputs=search.inputs,

@@ -115,7 +115,6 @@ class Sizing(AnswerRecord):
     rows_in = "candidates"
 
     format: Literal["rramalloc-size/1"] = FORMAT
-    rramalloc_version: str
     minimise: Minimised
     stored: Stored
     cost: float

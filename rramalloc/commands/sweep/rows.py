@@ -168,7 +168,6 @@ class SweepDocument(AnswerRecord):
     rows_in = "rows"
 
     format: Literal["rramalloc-sweep/2"] = "rramalloc-sweep/2"
-    rramalloc_version: str
     points: int
     spec: Spec
     networks: tuple[NetworkId, ...]

@@ -53,7 +53,6 @@ from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
 from rramalloc.timing.simulate import Copies, makespan_of
 from rramalloc.units import number_of, rounded
-from rramalloc.version import __version__
 
 DEFAULT_TIMEOUT_S = 600.0  # of one evaluation; after it the simulator counts as failed
 _METHOD = "tune"
@@ -190,7 +189,7 @@ def tune(
     check_command("tune", "tune", case)
     size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
-    asked = TuneOptions(**dict(options), simulator=judge.name, timeout_s=timeout_s, **effort)
+    asked = TuneOptions(**case.options, simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
     about = subject(source, machine, options, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, progress_words) as tell:
@@ -476,7 +475,6 @@ class Tuner:
             words = f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
             self.warnings.append(words)
         return Tuning(
-            rramalloc_version=__version__,
             **self.case.about(),
             options=self.options,
             arrays=self.arrays,

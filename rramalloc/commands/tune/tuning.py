@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from rramalloc.allocation.allocation import Allocation, NetworkResult, PositiveCount
-from rramalloc.mapping.options import MappingOptions
+from rramalloc.allocation.allocation import Allocation, CaseOptions, NetworkResult, PositiveCount
 from rramalloc.network.node import Name
 from rramalloc.records import Record, Steps
 from rramalloc.units import counted, rounded
 
 
-class TuneOptions(MappingOptions):
+class TuneOptions(CaseOptions):
     """Options beyond network, hardware and budget.
 
     Parameters
@@ -155,7 +154,6 @@ class Tuning(NetworkResult):
     unlisted = frozenset({"replication"})
 
     format: Literal["rramalloc-tuning/2"] = "rramalloc-tuning/2"
-    rramalloc_version: str
     options: TuneOptions
     arrays: PositiveCount
     own: OwnChoice | None

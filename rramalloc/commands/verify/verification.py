@@ -84,7 +84,6 @@ class Verification(AnswerRecord):
     rows_in = "layers"
 
     format: Literal["rramalloc-verification/2"] = FORMAT
-    rramalloc_version: str
     network: NetworkId
     hardware: str
     set_values: tuple[str, ...] | None = Field(None, exclude_if=absent)
