@@ -132,14 +132,16 @@ class Case:
         rated = (node.name for node in self.network.nodes if node.op in self.hardware.rated)
         return Coverage.of(self.network, (*self.stages.names, *rated), units)
 
-    def not_counted(self, *, links: bool = False, writing: bool = False) -> tuple[str, ...]:
+    def not_counted(self, *, links: bool | None = None, writing: bool = False) -> tuple[str, ...]:
         """Return in words what times and energies of its results leave out, which it could have said.
 
-        links, writing: whether transfers between placed tiles, and writing of weights, are counted.
+        links, writing: whether transfers between placed tiles, and writing of weights, are counted; links as
+        the case says if left out.
         Source: docs/sources/interface.md.
         """
         words, hardware, coverage = list[str](), self.hardware, self.coverage
         dynamic, rated = coverage.dynamic, hardware.digital is not None
+        links = self.placed if links is None else links
         if hardware.chip is not None and not links and hardware.chip.times_links:
             words.append("links between tiles: optimize --placed counts them")
         if hardware.chip is not None and links:
@@ -162,7 +164,7 @@ class Case:
         return tuple(words)
 
     def about(
-        self, *, links: bool = False, writing: bool = False, units: Collection[str] = ()
+        self, *, links: bool | None = None, writing: bool = False, units: Collection[str] = ()
     ) -> dict[str, Any]:
         """Return the fields of every result that follow from the case; see `not_counted`.
 

@@ -492,7 +492,7 @@ def checked_allocation(
     timing, graph = checked.timing, checked.problem.graph
     network, hardware = graph.network, case.hardware
     return Allocation(
-        **case.about(links=case.placed, units=on_units(hardware, graph)),
+        **case.about(units=on_units(hardware, graph)),
         options=Options.gather(
             stop,
             request.target,
