@@ -88,6 +88,9 @@ def test_place_of_a_file_that_feeds_back_says_its_interval() -> None:
     assert (placed.interval_ns_alone, placed.latency_ns_alone) == (180.0, 180.0)
     assert placed.interval_ns == placed.latency_ns
     assert rramalloc.place(NET, made, feeds_back=False).interval_ns_alone == 160.0
+    explained = rramalloc.explain(NET, allocation=made, work=1, what_if=())
+    facts = {fact.name: fact.value for fact in explained.view().facts}
+    assert facts["interval"] == "18 steps, set by the next input, which waits for this one's output"
 
 
 def test_an_option_given_again_replaces_what_a_file_says_and_is_named() -> None:

@@ -295,7 +295,7 @@ def test_a_network_that_feeds_back(options: str, arrays: int, tmp_path: Path) ->
         "size", tmp_path / "two.json", "--target-interval", 4, "--feeds-back", "--sequences", 2, *asked
     )
     assert refused.code == 1
-    assert "asks for the interval" in refused.err
+    assert "several take turns, which an interval does not take" in refused.err
 
 
 def test_the_example_is_taken_as_it_is(tmp_path: Path) -> None:
