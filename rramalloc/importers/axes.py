@@ -1,7 +1,8 @@
-"""Roles of the axes of an operator's tensors, under every importer: parts of the pixel grid, or channels.
+"""Roles of the axes of an operator's tensors, under every importer: images, parts of the grid, or channels.
 
-An axis of a tensor holds channels, or a part of the grid of the node that computes it. Reshapes and
-transpositions mostly keep every pixel where it is: then only what axes run over changes, without a node.
+An axis of a tensor holds channels, or a part of the images of the node that computes it, or of their grid.
+Reshapes and transpositions mostly keep every pixel where it is: then only what axes run over changes, without
+a node.
 Source: docs/sources/model.md 2.
 """
 
@@ -11,6 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from rramalloc.network.geometry import Pair, Shape
@@ -24,8 +26,15 @@ MAX_TAKEN = 2**16
 _MOST_CACHED = 4096  # different layouts; networks of 200,000 operators have some hundred
 
 
+IMAGES = 2
+"""Side of the images, beside height (0) and width (1)."""
+_RASTER = (IMAGES, 0, 1)
+"""Sides in the order of pixels: image by image, row by row."""
+
+
 class Atom(NamedTuple):
-    """A factor of a grid's height (grid 0) or width (1); level: its place there, outermost first."""
+    """A factor of a grid's height (grid 0), width (1) or of the images (2); level: its place there, outermost
+    first."""
 
     size: int
     grid: int
@@ -41,11 +50,11 @@ AxisPart = tuple[int, Atom | None]
 
 
 def lettered(dims: Sequence[int], letters: str) -> AxisRoles:
-    """Return a layout by a letter for each axis: Y rows, X columns, anything else channels."""
+    """Return a layout by a letter for each axis: Y rows, X columns, I images, anything else channels."""
     return canonical(
         dims,
         [
-            (Atom(size, "YX".index(letter), (axis,)),) if letter in "YX" else ()
+            (Atom(size, "YXI".index(letter), (axis,)),) if letter in "YXI" else ()
             for axis, (size, letter) in enumerate(zip(dims, letters, strict=True))
         ],
     )
@@ -82,7 +91,7 @@ def _canonical(dims: Dims, layout: AxisRoles) -> AxisRoles:
 
 def _ranks(roles: Sequence[Sequence[Atom]]) -> dict[tuple[int, tuple[int, ...]], int]:
     """Return the rank of every level on its side of the grid, by (side, level)."""
-    found = [sorted(a.level for role in roles for a in role if a.grid == grid) for grid in (0, 1)]
+    found = [sorted(a.level for role in roles for a in role if a.grid == grid) for grid in (0, 1, 2)]
     return {(grid, level): at for grid, levels in enumerate(found) for at, level in enumerate(levels)}
 
 
@@ -92,11 +101,26 @@ def grid_of(layout: Sequence[Role]) -> Pair:
     return high, wide
 
 
+def images_of(layout: Sequence[Role]) -> int:
+    """Return the number of images."""
+    return math.prod(a.size for role in layout for a in role if a.grid == IMAGES)
+
+
 @lru_cache(maxsize=_MOST_CACHED)
 def shape_of(dims: Dims, layout: AxisRoles) -> Shape:
-    """Return the channels, height and width of a tensor with these axes."""
-    high, wide = grid_of(layout)
-    return Shape(math.prod(dims) // (high * wide), high, wide)
+    """Return the channels, height, width and images of a tensor with these axes."""
+    (high, wide), images = grid_of(layout), images_of(layout)
+    return Shape(math.prod(dims) // (high * wide * images), high, wide, images)
+
+
+def is_of_images(role: Role) -> bool:
+    """Return True for an axis that runs over images alone."""
+    return bool(role) and all(atom.grid == IMAGES for atom in role)
+
+
+def as_images(role: Role) -> Role:
+    """Return the role of an axis whose parts of the grid become images, cut out in raster order."""
+    return tuple(Atom(a.size, IMAGES, (_RASTER.index(a.grid), *a.level)) for a in role)
 
 
 def reshaped(dims: Dims, layout: AxisRoles, target: Dims) -> list[list[AxisPart]] | None:
@@ -131,7 +155,7 @@ def reshaped(dims: Dims, layout: AxisRoles, target: Dims) -> list[list[AxisPart]
 
 
 def chosen(layout: AxisRoles, axis: int, indices: Sequence[int]) -> tuple[int, list[int]] | None:
-    """Return the grid side of an axis and the pixels along it at `indices`; None unless it is one factor."""
+    """Return the side of an axis and the pixels (or images) along it at `indices`; None unless one factor."""
     if len(layout[axis]) != 1:
         return None
     chosen_atom = layout[axis][0]
@@ -160,10 +184,12 @@ def runs_of(indices: Sequence[int]) -> list[tuple[int, int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class AxisMove:
-    """Change of a grid: pixels joined into blocks, then every pixel repeated."""
+    """Change of a grid: pixels joined into blocks, then every pixel repeated, and images alike."""
 
     pool: Pair
     scale: Pair
+    joined: int
+    repeated: int
 
 
 def move(dims: Dims, layout: AxisRoles, target: Dims, want: AxisRoles) -> AxisMove | None:
@@ -171,6 +197,7 @@ def move(dims: Dims, layout: AxisRoles, target: Dims, want: AxisRoles) -> AxisMo
     order.
 
     Grid that becomes channels must be the innermost of its height or width, and so must what becomes grid.
+    Images alike.
     """
     kept: list[tuple[Atom, Atom]] = []
     gone: list[Atom] = []
@@ -186,7 +213,7 @@ def move(dims: Dims, layout: AxisRoles, target: Dims, want: AxisRoles) -> AxisMo
         else:
             gone += role
             new += other
-    for grid in (0, 1):
+    for grid in (0, 1, 2):
         mine = [(a.level, b.level) for a, b in kept if a.grid == grid]
         if any(a.grid != b.grid for a, b in kept) or [b for _, b in sorted(mine)] != sorted(
             b for _, b in mine
@@ -199,7 +226,75 @@ def move(dims: Dims, layout: AxisRoles, target: Dims, want: AxisRoles) -> AxisMo
     spread = any(other and not role and have > 1 for have, role, other in axes)
     if not kept and new and (gone or spread):
         return None
-    return AxisMove(grid_of([tuple(gone)]), grid_of([tuple(new)]))
+    pools, scales = [tuple(gone)], [tuple(new)]
+    return AxisMove(grid_of(pools), grid_of(scales), images_of(pools), images_of(scales))
+
+
+class Regridding(NamedTuple):
+    """Fields of a `regrid` node: the grid and the images that pixels move to, and how they do."""
+
+    grid: Pair
+    images: int
+    order: str
+
+
+def regridding(layout: AxisRoles, want: AxisRoles) -> Regridding | None:
+    """Return how pixels move between images and grid, None if channels or their order change otherwise."""
+    pairs: list[tuple[Atom, Atom]] = []
+    for role, other in zip(layout, want, strict=True):
+        refined = _refined(role, other)
+        if refined is None:
+            return None
+        pairs += refined
+    have, wanted = (_sides([pair[at] for pair in pairs]) for at in (0, 1))
+    order = "raster"
+    if [*chain(*have)] != [*chain(*wanted)]:
+        order = _order_of_cut(have, wanted) or _order_of_cut(wanted, have)
+    return Regridding(grid_of(want), images_of(want), order) if order else None
+
+
+def regriddings(layout: AxisRoles, want: AxisRoles, dims: Dims) -> list[tuple[AxisRoles, Regridding]]:
+    """Return steps by which pixels move to other images and another grid, through one image if need be."""
+    for between in (want, *_of_one_image(layout, dims), *_of_one_image(want, dims)):
+        first, then = regridding(layout, between), regridding(between, want)
+        if first is not None and then is not None:
+            return [(between, first), (want, then)] if between != want else [(want, first)]
+    return []
+
+
+def _of_one_image(layout: AxisRoles, dims: Dims) -> list[AxisRoles]:
+    """Return layouts with images below each other, also with rows beside each other, or beside each other."""
+    sides = ({IMAGES: 0, 0: 0, 1: 1}, {IMAGES: 0, 0: 1, 1: 1}, {IMAGES: 1, 0: 0, 1: 1})
+    return [
+        canonical(
+            dims,
+            [
+                tuple(Atom(a.size, side[a.grid], (_RASTER.index(a.grid), *a.level)) for a in role)
+                for role in layout
+            ],
+        )
+        for side in sides
+    ]
+
+
+def _sides(atoms: Sequence[Atom]) -> list[list[int]]:
+    """Return the numbers of the factors on each side, images first, outermost first."""
+    numbers = sorted(range(len(atoms)), key=lambda number: atoms[number].level)
+    return [[number for number in numbers if atoms[number].grid == grid] for grid in _RASTER]
+
+
+def _order_of_cut(have: list[list[int]], wanted: list[list[int]]) -> str:
+    """Return the order in which images are cut: of neighbours, of pixels apart, "" for none."""
+    images, *sides = have
+    cut, *kept = wanted
+    pairs = list(zip(sides, kept, strict=True))
+    if all(side[len(side) - len(inner) :] == inner for side, inner in pairs):
+        outer = [side[: len(side) - len(inner)] for side, inner in pairs]
+        return "windows" if cut == [*images, *chain(*outer)] else ""
+    if all(side[: len(inner)] == inner for side, inner in pairs):
+        outer = [side[len(inner) :] for side, inner in pairs]
+        return "strided" if cut == [*images, *chain(*outer)] else ""
+    return ""
 
 
 def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
@@ -222,4 +317,4 @@ def _refined(one: Role, other: Role) -> list[tuple[Atom, Atom]] | None:
 def in_raster_order(layout: AxisRoles, axis: int) -> bool:
     """Return True if one axis runs over the whole grid, row by row."""
     atoms = [atom for role in layout for atom in role]
-    return list(layout[axis]) == sorted(atoms, key=lambda atom: (atom.grid, atom.level))
+    return list(layout[axis]) == sorted(atoms, key=lambda atom: (_RASTER.index(atom.grid), atom.level))

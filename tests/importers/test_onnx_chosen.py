@@ -539,19 +539,3 @@ def test_a_stack_of_packed_experts_counts_in_values() -> None:
     ]
     model = made(nodes, [quantised("a", 4, 16, 4), weight("sc", 4, 16, 1)])
     assert covered(read(model, allow_partial=True)).weights.total == FIRST + 4 * 16 * 8
-
-
-@pytest.mark.parametrize("op", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "SpaceToDepth"])
-def test_a_batch_that_the_model_makes_says_what_to_do(op: str) -> None:
-    """Frames folded into the batch: one message for all operators that work on each alone."""
-    fold = node("Reshape", "h shape", "frames")
-    ends = {
-        "Conv": node("Conv", "frames k", "y"),
-        "ConvTranspose": node("ConvTranspose", "frames k", "y"),
-        "MaxPool": node("MaxPool", "frames", "y", kernel_shape=[2, 2]),
-        "AveragePool": node("AveragePool", "frames", "y", kernel_shape=[2, 2]),
-        "SpaceToDepth": node("SpaceToDepth", "frames", "y", blocksize=2),
-    }
-    stored = [ints("shape", 2, 1, 8, 8), weight("k", 1, 1, 3, 3)]
-    with pytest.raises(UnsupportedError, match=r"batch of 2 that the model itself makes.*--inputs 2"):
-        read(made([fold, ends[op]], stored))

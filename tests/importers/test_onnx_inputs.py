@@ -569,7 +569,7 @@ def test_stacks_that_the_other_operand_does_not_have() -> None:
 
 
 def test_first_axes_of_several_inputs() -> None:
-    """An open axis of the batch's name follows it, a fixed one of its length too; regions are no batch."""
+    """An open axis of the batch's name follows it, a fixed one of its length too; regions are images."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"]),
         helper.make_node("GlobalAveragePool", ["c"], ["p"]),
@@ -587,8 +587,8 @@ def test_first_axes_of_several_inputs() -> None:
         helper.make_node("Conv", ["a", "w"], ["y"]),
     ]
     inputs = [info("x", 1, 3, 8, 8), info("r", 50, 4), info("i", 50)]
-    with pytest.raises(UnsupportedError, match="a batch of 50"):
-        load(model(regions, inputs, [W]))
+    network = load(model(regions, inputs, [W]))
+    assert str(network.shapes["y"]) == "50 images of 4 x 3 x 3"
 
 
 def function(name: str, *nodes: Any) -> Any:

@@ -15,6 +15,7 @@ from rramalloc.errors import NetworkError, RramallocError, UnsupportedError
 from rramalloc.importers.onnx import from_model, importer
 from rramalloc.importers.onnx.operators import HANDLERS
 from rramalloc.importers.onnx.tensors import NO_PADS, Tensor
+from rramalloc.network import counts
 from rramalloc.network.counts import weights
 from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
@@ -511,15 +512,26 @@ def test_recurrent_weights_of_which_one_is_an_input() -> None:
     assert sum(getattr(item, "dynamic_macs", None) or 0 for item in network.nodes) == 7 * 144
 
 
-def test_several_sequences_at_once_are_refused() -> None:
-    """The batch of a recurrent layer stands second: the message says where."""
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_several_sequences_at_once_are_images(direction: str, layout: int) -> None:
+    """3 sequences of 7 steps: 21 windows a direction, and a last state of every sequence."""
+    ways = 1 + (direction == "bidirectional")
     proto = model(
-        [node("LSTM", "x w r", hidden_size=6)],
-        [weight("w", 1, 24, 4), weight("r", 1, 24, 6)],
-        {"x": (7, 3, 4)},
+        [
+            node("LSTM", "x w r", "y last", "lstm", hidden_size=6, direction=direction, layout=layout),
+            node("Squeeze", "y way", "every") if ways == 1 else node("Identity", "y", "every"),
+            node("ReduceMax", "last", "m", keepdims=0),
+        ],
+        [weight("w", ways, 24, 4), weight("r", ways, 24, 6), ints("way", 2 if layout else 1)],
+        {"x": (3, 7, 4) if layout else (7, 3, 4)},
+        ("every", "m"),
     )
-    with pytest.raises(UnsupportedError, match=r"a batch of 3 along axis 1; .* with one there"):
-        load(proto)
+    network = from_model(proto, "net.onnx", {})
+    recurrences = [layer for layer in network.stages if layer.op == "recurrent"]
+    assert [str(network.shapes[layer.name]) for layer in recurrences] == ["3 images of 6 x 7 x 1"] * ways
+    assert [counts.macs(network, layer) for layer in recurrences] == [21 * 6 * 24] * ways
+    assert "barrier" not in ops(network)
 
 
 def test_outputs_that_nobody_reads_need_no_shape() -> None:
@@ -1226,14 +1238,14 @@ IN_OTHER_FORMS = {  # an operator on x; its dims, weights, inputs; shape, weight
         (1, 3, 5, 8, 12),
         {"w": (8, 3, 2, 4, 4)},
         {},
-        ("8 x 4 x 3", 8 * 96, 2 * 2 * 3 * 8 * 96, 0),
+        ("2 images of 8 x 2 x 3", 8 * 96, 2 * 2 * 3 * 8 * 96, 0),
     ),
     "pixels in three dimensions, in groups": (
         node("Conv", "x w", group=2),
         (1, 4, 2, 3, 5),
         {"w": (6, 2, 1, 1, 1)},
         {},
-        ("6 x 6 x 5", 12, 30 * 12, 0),
+        ("2 images of 6 x 3 x 5", 12, 30 * 12, 0),
     ),
     "linear attention": (
         node("LinearAttention", "x k v", q_num_heads=4, kv_num_heads=2, update_rule="gated"),

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
-from rramalloc.errors import SpecError, UnsupportedError
+from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.graph import read_by
 from rramalloc.importers.onnx.inputs import MATRICES, Inputs, held_by, kernels_of, open_shape
@@ -140,9 +140,10 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
     """Return the inputs with every first axis that is a batch as 1.
 
     axes: what operators say of them. Raises UnsupportedError for an open first axis that is no batch, or may
-    be none, and for one whose elements are images that an operator mixes.
+    be none.
     """
     data, notes, batch = dict(inputs.data), list(inputs.notes), 1
+    images = set[str]()
     verdicts = {name: _decided(found) for name, found in axes.found.items()}
     proven = {name for name, verdict in verdicts.items() if verdict}
     ones = {
@@ -176,12 +177,7 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
             if len(dims) == 1 and dims[0] in sizes:  # labels, lengths: a value for each element of a batch
                 verdict = True
             if "images" in found and "mixed" in found and not verdict:
-                raise UnsupportedError(
-                    f"{where}: input {brief(name)}",
-                    f"its first axis of {dims[0]} is no batch: {found['images']} works on each of the "
-                    f"{dims[0]} alone, and {found['mixed']} mixes them, as frames, views or patches of one "
-                    f"input; export what works on one of them as a model of its own, with a first axis of 1",
-                )
+                images.add(name)
             if verdict is None and name not in inputs.given and len(dims) > 1:
                 is_usual = len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
                 verdict = dims[0] in sizes or (is_usual and not ones)
@@ -195,7 +191,14 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
                 notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
                 data[name] = (1, *dims[1:])
     places = axes.places(proven - set(inputs.open))
-    return replace(inputs, data=data, batch=batch, batch_places=places, notes=tuple(notes))
+    return replace(
+        inputs,
+        data=data,
+        batch=batch,
+        batch_places=places,
+        images=frozenset(images),
+        notes=tuple(notes),
+    )
 
 
 def _decided(found: Mapping[Verdict, str]) -> bool | None:

@@ -187,7 +187,7 @@ def from_model(
             return allow_partial or any(fnmatchcase(layer, pattern) for pattern in patterns)
 
         builder, outputs = _fewest_barriers(
-            inputs.data, lambda layouts: _import(graph, inputs, layouts, is_lifted)
+            inputs, lambda layouts: _import(graph, inputs, layouts, is_lifted)
         )
         made_by = (model.producer_name, model.producer_version)
         producer = " ".join(part for part in made_by if part and isinstance(part, str))
@@ -219,12 +219,13 @@ def _first_axes(graph: Graph, inputs: Inputs) -> FirstAxes:
     return axes
 
 
-def _fewest_barriers(data: Mapping[str, Dims], build: Callable[[Mapping[str, AxisRoles]], Built]) -> Built:
+def _fewest_barriers(inputs: Inputs, build: Callable[[Mapping[str, AxisRoles]], Built]) -> Built:
     """Return the network with the fewest barriers under the likely roles of the inputs' axes."""
-    layouts = {name: layouts_of(dims)[0] for name, dims in data.items()}
+    options = {name: layouts_of(dims, name in inputs.images) for name, dims in inputs.data.items()}
+    layouts = {name: choices[0] for name, choices in options.items()}
     best = build(layouts)
-    for name, dims in list(data.items())[:_MAX_TRIALS]:
-        for layout in layouts_of(dims)[1:]:
+    for name, choices in list(options.items())[:_MAX_TRIALS]:
+        for layout in choices[1:]:
             if not _barriers(best):
                 return best
             with contextlib.suppress(SpecError):
@@ -267,7 +268,8 @@ def _import(
         values[name] = Constant(dims=dims, origin=name, bits=BITS.get(kinds[name]), stored=stored)
     for name, dims in inputs.data.items():
         node = builder.unique(name)
-        builder.add(node, "input", (), graph.where, shape=tuple(shape_of(dims, layouts[name])))
+        shape = shape_of(dims, layouts[name])
+        builder.add(node, "input", (), graph.where, shape=shape.as_tuple(), images=shape.images)
         values[name] = replace(tensor(node, dims, layouts[name]), bits=BITS.get(kinds[name]))
     values.update(inputs.values)
     first = TRIAL if axes is not None and inputs.open else 1
@@ -430,7 +432,7 @@ class Visitor:
             if isinstance(value, Tensor):
                 layout = default_nchw_layout(value.dims)
                 node = builder.unique(f"{step.name}/{info.name}")
-                builder.add(node, "input", (), step.place, shape=tuple(shape_of(value.dims, layout)))
+                builder.add(node, "input", (), step.place, shape=shape_of(value.dims, layout).as_tuple())
                 value = replace(tensor(node, value.dims, layout), bits=value.bits, chosen=value.chosen)
             elif not value.origin:
                 value = replace(value, origin=info.name)
@@ -486,7 +488,9 @@ def _with_unread(step: OnnxOperator, results: Sequence[Value], before: int) -> S
     if not read:
         return results
     for x in [x for name, x in inputs.items() if name not in read]:
-        waited = step.emit("global_maxpool", [x.node], "all") if x.shape.pixels > 1 else x.node
+        waited = x.node
+        if x.shape.pixels > 1:
+            waited = step.emit("global_maxpool", [x.node], "all", images=1)
         waiting: dict[str, str] = {}
         for y in dict.fromkeys(value.node for value in results if isinstance(value, Tensor)):
             one = step.emit("select", [waited], "all", channels=step.builder.shapes[y].channels)
@@ -662,7 +666,7 @@ def _left_out(step: OnnxOperator, declared: Mapping[str, Dims], because: str) ->
     for index, dims in enumerate(sizes):
         shape = dims if dims and 0 not in dims else (1, 1)
         layout = default_nchw_layout(shape)
-        fields = {"shape": tuple(shape_of(shape, layout))}
+        fields = {"shape": shape_of(shape, layout).as_tuple(), "images": 1}
         node = step.emit("barrier", [x.node for x in data], f"{index}" if index else "", **fields)
         known = tensor(node, shape, layout)
         made.append(known if dims and 0 not in dims else Lost(dims=None, node=node))

@@ -28,6 +28,7 @@ from rramalloc.records import brief, is_whole
 
 MAX_RANK = 16  # axes of an input
 _MOST_EXAMPLES = 100  # of shapes in a message: of the caches of 48 layers, and what else there is
+_COLOURS = (1, 3)  # channels of most videos
 TRIAL = 2
 """Length of an open first axis while it is not known whether the model treats it as a batch."""
 _SLOTS = {
@@ -106,7 +107,7 @@ class Inputs:
 
     open: what the file calls the first axis where it leaves its length open; given: inputs with a shape that
     the user gave; batch: the batch that was replaced by 1, 1 if none; batch_places: axis of each tensor that
-    holds it, where known; notes: what was assumed of first axes.
+    holds it, where known; images: inputs with images along it; notes: what was assumed of first axes.
     """
 
     data: Mapping[str, Dims]
@@ -116,6 +117,7 @@ class Inputs:
     given: frozenset[str]
     batch: int = 1
     batch_places: Mapping[str, int] = field(default_factory=dict)
+    images: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
@@ -228,9 +230,14 @@ def _note(names: Sequence[str], kind: str, why: str) -> str:
     return f"input {brief(names[0])}{more}: taken as {kind}, {why}"
 
 
-def layouts_of(dims: Dims) -> tuple[AxisRoles, ...]:
-    """Return the possible roles of the axes of an input, the likeliest first."""
+def layouts_of(dims: Dims, are_images: bool = False) -> tuple[AxisRoles, ...]:
+    """Return the possible roles of the axes of an input, the likeliest first.
+
+    are_images: whether the first axis holds images.
+    """
     rank = len(dims)
+    if are_images and 2 < rank < 5:
+        return tuple(lettered(dims, option) for option in (("ICYX", "IYXC") if rank == 4 else ("ICY", "IYC")))
     if rank == 0:
         return ((),)
     if rank <= 2:
@@ -241,7 +248,11 @@ def layouts_of(dims: Dims) -> tuple[AxisRoles, ...]:
     elif rank == 4:
         options = ["1CYX", "1YXC"]
     else:
-        return tuple(dict.fromkeys((gridded(dims, [1]), gridded(dims, [rank - 1]))))
+        videos = ["1ICYX", "1CIYX", "1IYXC"] if rank == 5 and dims[0] == 1 else []
+        if dims[1] in _COLOURS:
+            videos = videos[1:] + videos[:1]
+        frames = [lettered(dims, option) for option in videos]
+        return tuple(dict.fromkeys((*frames, gridded(dims, [1]), gridded(dims, [rank - 1]))))
     return tuple(dict.fromkeys(lettered(dims, option) for option in options))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,18 +14,23 @@ from rramalloc.importers.axes import (
     INNER,
     MAX_TAKEN,
     Atom,
+    AxisRoles,
     Dims,
     Role,
+    as_images,
     canonical,
     chosen,
+    images_of,
     in_raster_order,
+    lettered,
     move,
+    regriddings,
     runs_of,
     shape_of,
 )
 from rramalloc.importers.builder import GraphBuilder
 from rramalloc.importers.onnx.tensors import Array, Constant, Tensor, Value, foldable, tensor
-from rramalloc.network.geometry import MAX_EXTENT
+from rramalloc.network.geometry import MAX_EXTENT, Shape
 from rramalloc.records import brief
 
 _P = onnx.AttributeProto
@@ -39,6 +45,9 @@ _KINDS = {
 """Field of an attribute's value by its type, and the type in messages."""
 MAX_FOLDED_TOTAL = 2**24
 """Elements of all evaluated constants of a model together: bounds the memory they take."""
+
+_SIDES = ("rows", "columns", "of_images")
+"""Fields of a `take` by the side of the grid that it takes from."""
 
 Uses = Mapping[str, Sequence[tuple[str, int]]]
 """Readers of each ONNX tensor: operator and input position; a graph output reads as operator ''."""
@@ -254,15 +263,20 @@ class OnnxOperator:
         suffix: str = "",
         because: str = "",
         macs: int | None = None,
+        keeps_images: bool = False,
     ) -> Tensor:
         """Return a barrier: all pixels of the inputs come before the first of the output.
 
-        because: why, if that is approximate; macs: of products of computed tensors among them.
+        because: why, if that is approximate; macs: of products of computed tensors among them; keeps_images:
+        an image waits for its own pixels alone.
         """
         if 0 in dims:
             raise self.unsupported("its output is empty")
-        shape = tuple(shape_of(dims, canonical(dims, layout)))
-        name = self.emit("barrier", [x.node for x in inputs], suffix, shape=shape, dynamic_macs=macs)
+        shape = shape_of(dims, canonical(dims, layout))
+        fields = {"shape": shape.as_tuple(), "dynamic_macs": macs, "images": shape.images}
+        if shape.images > 1 and not keeps_images:
+            fields["mixes_images"] = True
+        name = self.emit("barrier", [x.node for x in inputs], suffix, **fields)
         if because:
             self.builder.approximate([name], self.label, f"{because}: treated as a barrier")
         return tensor(name, dims, layout)
@@ -294,19 +308,46 @@ class OnnxOperator:
         if (dims, layout) == (x.dims, x.layout):
             return x
         moved = move(x.dims, x.layout, dims, layout)
+        if moved is None and max(images_of(x.layout), images_of(layout)) > 1:
+            return self._regridded(x, dims, layout, suffix)
         if moved is None:
             return self.barrier([x], dims, layout, suffix)
         node, want = x.node, shape_of(dims, layout)
+        if x.shape.images > 1 and want == Shape(math.prod(x.shape), 1, 1, x.shape.images):
+            return tensor(self.emit("flatten", [node], suffix), dims, layout)
         self.builder.moves += 1
-        if moved.pool != (1, 1) and moved.pool == x.shape.grid:
-            return self.barrier([x], dims, layout, suffix)
+        is_of_images = moved.joined == moved.repeated == 1
+        if moved.joined > 1 < moved.repeated or (moved.pool != (1, 1) and moved.pool == x.shape.grid):
+            return self.barrier([x], dims, layout, suffix, keeps_images=is_of_images)
         if moved.pool != (1, 1):
             node = self.emit("maxpool", [node], suffix, kernel=moved.pool, stride=moved.pool)
-        if self.builder.shapes[node].channels != want.channels:
-            node = self.emit("select", [node], f"{suffix}_channels", channels=want.channels)
+        if self.builder.shapes[node].channels != want.channels or not is_of_images:
+            kept: dict[str, Any] = {} if is_of_images else {"images": want.images}
+            node = self.emit("select", [node], f"{suffix}_channels", channels=want.channels, **kept)
         if moved.scale != (1, 1):
             node = self.emit("upsample", [node], suffix, scale=moved.scale)
         return tensor(node, dims, layout)
+
+    def _regridded(self, x: Tensor, dims: Dims, layout: AxisRoles, suffix: str) -> Tensor:
+        """Return the tensor with axes moved between images and grid, by a `regrid` if their order allows it.
+
+        Before it, what becomes channels does; behind it, what becomes images or grid, or is repeated.
+        """
+        small = canonical(x.dims, [a if b else () for a, b in zip(x.layout, layout, strict=True)])
+        there = canonical(x.dims, [b if a else () for a, b in zip(x.layout, layout, strict=True)])
+        steps = regriddings(small, there, x.dims)
+        if not steps or there == x.layout:
+            return self.barrier([x], dims, layout, suffix)
+        x = self.expand(x, x.dims, small, suffix)
+        for roles, made in steps if small != there else ():
+            x = tensor(self.emit("regrid", [x.node], suffix, **made._asdict()), x.dims, roles)
+        return self.expand(x, dims, layout, suffix)
+
+    def imaged(self, x: Tensor, axis: int, letters: str, suffix: str = "images") -> Tensor:
+        """Return the tensor with an axis as images, and the others as `letters` say."""
+        want = list(lettered(x.dims, letters))
+        want[axis] = as_images(x.layout[axis]) or lettered((x.dims[axis],), "I")[0]
+        return self.relayout(x, want, suffix)
 
     def take(self, x: Tensor, axis: int, indices: Sequence[int], suffix: str = "") -> Tensor:
         """Return the values at these places along an axis, -1 for zeros: channels of every pixel, or other
@@ -324,7 +365,7 @@ class OnnxOperator:
         if max(len(indices), x.dims[axis], *x.shape.grid) > MAX_TAKEN:
             return self.barrier([x], dims, x.layout, suffix, "picks from a very long axis")
         if len(x.layout[axis]) > 1 and in_raster_order(x.layout, axis):
-            column = self.emit("regrid", [x.node], f"{suffix}column", grid=(x.dims[axis], 1))
+            column = self.emit("regrid", [x.node], f"{suffix}column", grid=(x.dims[axis], 1), images=1)
             roles = [() if other != axis else (Atom(x.dims[axis], 0, (0,)),) for other in range(len(x.dims))]
             x = tensor(column, x.dims, roles)
             self.builder.approximate(
@@ -334,7 +375,7 @@ class OnnxOperator:
         if picked is None:
             return self.barrier([x], dims, x.layout, suffix, "picks from a part of the grid")
         grid, pixels = picked
-        runs: dict[str, Any] = {("rows", "columns")[grid]: runs_of(pixels)}
+        runs: dict[str, Any] = {_SIDES[grid]: runs_of(pixels)}
         return tensor(self.emit("take", [x.node], suffix, **runs), dims, x.layout)
 
     def between(self, x: Tensor, axis: int, before: int, behind: int, suffix: str = "") -> Tensor:
@@ -352,7 +393,7 @@ class OnnxOperator:
         if len(factors) != 1 or len(side) != 1 or max(dims[axis], *x.shape.grid) > MAX_TAKEN:
             return self.take(x, axis, [-1] * before + list(range(length)) + [-1] * behind, suffix)
         runs = [(-1, before, 0), (0, length, 1), (-1, behind, 0)]
-        kept: dict[str, Any] = {("rows", "columns")[factors[0].grid]: [run for run in runs if run[1]]}
+        kept: dict[str, Any] = {_SIDES[factors[0].grid]: [run for run in runs if run[1]]}
         return tensor(self.emit("take", [x.node], suffix, **kept), dims, x.layout)
 
 

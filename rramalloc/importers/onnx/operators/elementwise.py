@@ -9,7 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rramalloc.importers.axes import INNER, AxisRoles, Dims, canonical, move, shape_of
+from rramalloc.importers.axes import (
+    IMAGES,
+    INNER,
+    AxisRoles,
+    Dims,
+    canonical,
+    images_of,
+    is_of_images,
+    move,
+    shape_of,
+)
 from rramalloc.importers.onnx.shapes import ACTIVATIONS, PRODUCTS, SAME, SUMS, broadcast
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import Constant, Tensor, Value, default_nchw_layout, dropped, tensor
@@ -47,14 +57,23 @@ def _layout(dims: Dims, data: Sequence[Tensor]) -> AxisRoles:
 
 
 def _fit(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Tensor:
-    """Return the operand as the node can broadcast it: equal grid or one pixel, all channels or one."""
+    """Return the operand as the node can broadcast it: equal grid or one pixel, all images or one, all
+    channels or one."""
     axes = list(zip(x.dims, dims, layout, strict=True))
-    if x.shape.pixels == 1 and not any(have > 1 for have, _, role in axes if role):
+    if x.shape.grid == (1, 1) and not any(
+        have > 1 for have, _, role in axes if role and not is_of_images(role)
+    ):
+        images = [role if have > 1 and is_of_images(role) else () for have, _, role in axes]
+        x = step.expand(x, x.dims, images, "images")
         if x.shape.channels in (1, shape_of(dims, layout).channels):
             return x
-        return step.expand(x, tuple(have if role else want for have, want, role in axes), ((),) * len(dims))
+        return step.expand(x, tuple(have if role else want for have, want, role in axes), x.layout)
     has_channels = any(have > 1 and not role for have, _, role in axes)
-    return step.expand(x, tuple(want if role or has_channels else have for have, want, role in axes), layout)
+    wide = tuple(
+        want if (role or has_channels) and not (have == 1 and is_of_images(role)) else have
+        for have, want, role in axes
+    )
+    return step.expand(x, wide, layout)
 
 
 def one_value(step: OnnxOperator, op: str) -> Sequence[Value]:
@@ -99,7 +118,8 @@ def dynamic_quantise(step: OnnxOperator) -> Sequence[Value]:
 def over(step: OnnxOperator, x: Tensor, axes: Sequence[int], op: str) -> Tensor:
     """Return a pixelwise node if the axes hold channels only, else a barrier."""
     if any(x.layout[axis] for axis in axes):
-        return step.barrier([x], x.dims, x.layout)
+        alone = not any(atom.grid == IMAGES for axis in axes for atom in x.layout[axis])
+        return step.barrier([x], x.dims, x.layout, keeps_images=alone)
     return step.pixelwise(x, op)
 
 
@@ -112,9 +132,9 @@ def cumulative(step: OnnxOperator) -> Sequence[Value]:
 
 
 def waiting(step: OnnxOperator) -> Sequence[Value]:
-    """Translate operators of known meaning that need the whole input and keep its shape."""
+    """Translate operators of known meaning that need all of each element of a batch and keep its shape."""
     x = step.data()
-    return [over(step, x, range(len(x.dims)), "layernorm")]
+    return [over(step, x, range(1 if is_of_images(x.layout[0]) else 0, len(x.dims)), "layernorm")]
 
 
 def batch_norm(step: OnnxOperator) -> Sequence[Value]:
@@ -178,13 +198,19 @@ def softmax(step: OnnxOperator) -> Sequence[Value]:
 
 def reduced(step: OnnxOperator, x: Tensor, axes: Sequence[int], keepdims: bool, op: str) -> Tensor:
     """Return one value for all along the axes; `op`: the network's global pooling that stands for it."""
+    images = {axis for axis in axes if is_of_images(x.layout[axis])}
+    if images:
+        rest = [axis for axis in axes if x.dims[axis] > 1 and axis not in images]
+        y = _reduced_images(step, x, sorted(images), is_all=not rest)
+        y = reduced(step, y, rest, True, op) if rest else y
+        return y if keepdims else dropped(y, axes)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
     channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
     inside = x.grid_axes & set(axes)
     if inside:
         layout = tuple(() if axis in inside else role for axis, role in enumerate(x.layout))
         sizes = tuple(1 if axis in inside else size for axis, size in enumerate(x.dims))
-        is_whole = inside == x.grid_axes
+        is_whole = inside == {axis for axis in x.grid_axes if not is_of_images(x.layout[axis])}
         blocks = None if is_whole else move(x.dims, x.layout, x.dims, layout)
         if is_whole:
             y = tensor(step.emit(op, [x.node], "pool" if channels else ""), sizes, layout)
@@ -202,6 +228,23 @@ def reduced(step: OnnxOperator, x: Tensor, axes: Sequence[int], keepdims: bool, 
     else:
         y = step.pixelwise(x, "identity")
     return y if keepdims else dropped(y, axes)
+
+
+def _reduced_images(step: OnnxOperator, x: Tensor, axes: Sequence[int], *, is_all: bool) -> Tensor:
+    """Return a value of every pixel for all images along the axes, or for groups of neighbours among them.
+
+    is_all: whether nothing else is reduced.
+    """
+    dims = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
+    layout = canonical(dims, [() if axis in axes else role for axis, role in enumerate(x.layout)])
+    atoms = sorted(
+        (a.level, axis in axes) for axis, role in enumerate(x.layout) for a in role if a.grid == IMAGES
+    )
+    groups = [is_gone for _, is_gone in atoms]
+    if groups != sorted(groups):
+        return step.barrier([x], dims, layout, "frames", because="reduces images that are no neighbours")
+    node = step.emit("reduce", [x.node], "" if is_all else "frames", images=images_of(layout))
+    return tensor(node, dims, layout)
 
 
 def reduction(step: OnnxOperator, op: str) -> Sequence[Value]:

@@ -162,7 +162,7 @@ def _operand(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Te
     """Return the operand that each pixel of the result needs in full, as one pixel, or one a block."""
     shared = {k for k in range(len(dims) - 2) if x.dims[k] == dims[k] and layout[k] and x.layout[k]}
     if not shared:
-        name = step.emit("global_maxpool", [x.node], "operand") if x.shape.pixels > 1 else x.node
+        name = step.emit("global_maxpool", [x.node], "operand", images=1) if x.shape.pixels > 1 else x.node
         one = tensor(name, (1, x.shape.channels), ((), ()))
         return step.select(one, (1, shape_of(dims, canonical(dims, layout)).channels), ((), ()), "operand")
     x = step.channelled(x, set(range(len(dims))) - shared, "operand")
@@ -608,25 +608,21 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
         raise step.mismatch(
             "W", f"weights {shown(weight)} and {shown(state)} do not fit {gates} gates on {shown(x.dims)}"
         )
-    if x.dims[batch] != 1:
-        raise step.unsupported(
-            f"it gets a batch of {x.dims[batch]} along axis {batch}; only one sequence can be expressed: "
-            f"export the model for an input with one there"
-        )
-    length, states, last = x.dims[time], list[Tensor](), list[Tensor]()
-    ended = (1, len(directions), hidden) if first else (len(directions), 1, hidden)
+    length, count = x.dims[time], x.dims[batch]
+    states, last = list[Tensor](), list[Tensor]()
+    ended = (count, len(directions), hidden) if first else (len(directions), count, hidden)
     sizes = {1: math.prod(weight), 2: math.prod(state)}
     computed = [at for at in sizes if isinstance(step.need(at), Tensor)]
     if computed:
-        macs = length * sum(sizes[at] for at in computed)
-        y = computed_weights(step, step.values[:3], (length, len(directions), 1, hidden), macs)
+        macs = count * length * sum(sizes[at] for at in computed)
+        y = computed_weights(step, step.values[:3], (length, len(directions), count, hidden), macs)
         for at in sizes.keys() - computed:
-            step.builder.leave_out([y.node], step.label, sizes[at], length * sizes[at])
+            step.builder.leave_out([y.node], step.label, sizes[at], count * length * sizes[at])
         return [arranged(y, (2, 0, 1, 3)) if first else y, step.barrier([y], ended, ((),) * 3, "last")]
     (_, kept), (_, kept_state) = weights_of(step, 1), weights_of(step, 2)
     for number, direction in enumerate(directions):
         suffix, turns = "" if direction == 1 else "reverse", direction == -1 and length > 1
-        ordered = step.relayout(x, lettered(x.dims, "1YC" if first else "Y1C"), f"{suffix}order")
+        ordered = step.imaged(x, batch, "1YC" if first else "Y1C", f"{suffix}order")
         if turns:
             ordered = step.take(ordered, time, range(length)[::-1], "reverse_in")
         of_direction = Constant(
@@ -643,20 +639,22 @@ def recurrent(step: OnnxOperator, gates: int) -> Sequence[Value]:
         fields: dict[str, Any] = {"weights": f"{kept_state['weights']}[{number}]"}
         fields |= {"weight_bits": kept_state["weight_bits"], "input_bits": x.bits}
         node = step.emit("recurrent", [projected.node], suffix, hidden=hidden, gates=gates, **fields)
-        y = tensor(node, (length, 1, 1, hidden), lettered((length, 1, 1, hidden), "Y11C"))
+        dims = (length, 1, count, hidden)
+        y = tensor(node, dims, (lettered(dims, "Y11C")[0], (), ordered.layout[batch], ()))
         last.append(step.take(y, 0, [length - 1], f"{suffix}last") if length > 1 else y)
         states.append(step.take(y, 0, range(length)[::-1], "reverse_out") if turns else y)
     every, ends = _joined(step, states, "both"), _joined(step, last, "ends")
-    return [arranged(every, (2, 0, 1, 3)) if first else every, tensor(ends.node, ended, ((),) * 3)]
+    ended_roles = [ends.layout[2] if axis == batch else () for axis in range(3)]
+    return [arranged(every, (2, 0, 1, 3)) if first else every, tensor(ends.node, ended, ended_roles)]
 
 
 def _joined(step: OnnxOperator, parts: Sequence[Tensor], suffix: str) -> Tensor:
     """Return the states of both directions, as channels of each step."""
     if len(parts) == 1:
         return parts[0]
-    length, _, _, hidden = parts[0].dims
+    length, _, count, hidden = parts[0].dims
     name = step.emit("concat", [part.node for part in parts], suffix)
-    return tensor(name, (length, len(parts), 1, hidden), parts[0].layout)
+    return tensor(name, (length, len(parts), count, hidden), parts[0].layout)
 
 
 _GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}

@@ -13,7 +13,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from rramalloc.importers.axes import MAX_TAKEN, Atom, AxisRoles, Dims, in_raster_order, lettered
+from rramalloc.importers.axes import (
+    IMAGES,
+    MAX_TAKEN,
+    Atom,
+    AxisRoles,
+    Dims,
+    images_of,
+    in_raster_order,
+    is_of_images,
+    lettered,
+)
 from rramalloc.importers.axes import reshaped as regrouped
 from rramalloc.importers.onnx.operators.elementwise import combine, over
 from rramalloc.importers.onnx.operators.windowed import on_grid
@@ -55,7 +65,7 @@ def reshape_to(step: OnnxOperator, x: Tensor, dims: Dims) -> Tensor:
     mixed = {k for k, parts in enumerate(axes or []) if len({atom is None for _, atom in parts}) > 1}
     to_vector = len(dims) == 2 and dims[0] == 1
     if to_vector and (x.shape.pixels == 1 or axes is None or mixed):
-        return tensor(step.emit("flatten", [x.node]), dims, ((), ()))
+        return tensor(step.emit("flatten", [x.node], images=1), dims, ((), ()))
     if axes is None:
         return step.barrier([x], dims, _moved(x, dims))
     parts = [(k, size, atom) for k, pieces in enumerate(axes) for size, atom in pieces]
@@ -188,15 +198,16 @@ def depth_to_space(step: OnnxOperator) -> Sequence[Value]:
     divided = (x.dims[1],) if grows else x.dims[2:]
     if len(x.dims) != 4 or block < 1 or any(size % (block**2 if grows else block) for size in divided):
         raise step.mismatch("blocksize", f"got {brief(block)} for data of {shown(x.dims)}")
-    _, channels, height, width = x.dims
+    count, channels, height, width = x.dims
     if grows:
         node = step.emit("upsample", [x.node], "upsample", scale=(block, block))
         channels, sides = channels // block**2, (height * block, width * block)
     else:
         node = step.emit("maxpool", [x.node], "blocks", kernel=(block, block), stride=(block, block))
         channels, sides = channels * block**2, (height // block, width // block)
-    layout = lettered((1, x.dims[1], *sides), "1CYX")
-    return [step.select(tensor(node, (1, x.dims[1], *sides), layout), (1, channels, *sides), layout)]
+    dims = (count, x.dims[1], *sides)
+    layout = (x.layout[0], *lettered(dims, "1CYX")[1:])
+    return [step.select(tensor(node, dims, layout), (count, channels, *sides), layout)]
 
 
 def concat(step: OnnxOperator) -> Sequence[Value]:
@@ -206,6 +217,20 @@ def concat(step: OnnxOperator) -> Sequence[Value]:
     axis = step.axis(step.integer("axis", 1), len(sizes[0]))
     dims = joined(step, sizes, axis)
     lead = max(data, key=lambda x: (x.shape.pixels, x.shape.channels))
+    if len(data) == len(values) and all(is_of_images(x.layout[axis]) or x.dims[axis] == 1 for x in data):
+        roles = [lead.layout[k] if k != axis else () for k in range(len(dims))]
+        own = [
+            [(Atom(x.dims[axis], IMAGES, (-1,)),) if k == axis else role for k, role in enumerate(roles)]
+            for x in data
+        ]
+        if any(x.layout[axis] for x in data) and not images_of(roles) > 1:
+            parts = [
+                step.relayout(x, want, f"part{at}")
+                for at, (x, want) in enumerate(zip(data, own, strict=True))
+            ]
+            name = step.emit("concat", [x.node for x in parts], images=dims[axis])
+            roles[axis] = (Atom(dims[axis], IMAGES, (-1,)),)
+            return [tensor(name, dims, roles)]
     if any(x.layout[axis] for x in data):
         return [_concat_along_grid(step, values, dims, axis)]
     layout = (*lead.layout[:axis], (), *lead.layout[axis + 1 :])

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 
-from rramalloc.importers.axes import Atom, Dims, lettered
+from rramalloc.importers.axes import Atom, Dims, is_of_images, lettered
 from rramalloc.importers.onnx.operators.elementwise import combine
 from rramalloc.importers.onnx.shapes import shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
@@ -74,9 +74,9 @@ def is_of_patches(step: OnnxOperator) -> bool:
 
 
 def on_grid(step: OnnxOperator, x: Tensor) -> tuple[Tensor, str]:
-    """Return the tensor as (batch, channels, one or two grid axes), and which grid axis each spatial one is.
+    """Return the tensor as (images, channels, one or two grid axes), and which grid axis each spatial one is.
 
-    Raises UnsupportedError for three spatial axes or a batch that is not 1.
+    Raises UnsupportedError for three spatial axes.
     """
     rank = len(x.dims)
     if rank not in (3, 4):
@@ -87,19 +87,12 @@ def on_grid(step: OnnxOperator, x: Tensor) -> tuple[Tensor, str]:
         raise step.unsupported(
             f"{step.op} works on {what}, {shown(x.dims)}; only 1-D and 2-D grids can be expressed{remedy}"
         )
-    if x.dims[0] != 1:
-        count = x.dims[0]
-        raise step.unsupported(
-            f"{step.op} gets a batch of {count} that the model itself makes ({shown(x.dims)}), of frames, "
-            f"windows or views, and works on each alone; only one can be expressed: export what works "
-            f"on one as a model of its own, with a batch of 1, and give --inputs {count} to optimize for the "
-            f"time of all {count}"
-        )
     for roles in ("YX", "XY") if rank == 4 else ("Y", "X"):
         is_swapped = roles == "XY" and 1 in x.dims[2:]
-        if not is_swapped and x.layout == lettered(x.dims, f"1C{roles}"):
+        is_imaged = x.dims[0] == 1 or is_of_images(x.layout[0])
+        if not is_swapped and is_imaged and x.layout[1:] == lettered(x.dims, f"1C{roles}")[1:]:
             return x, roles
-    return step.relayout(x, lettered(x.dims, "1CYX"[:rank])), "YX"[: rank - 2]
+    return step.imaged(x, 0, "1CYX"[:rank]), "YX"[: rank - 2]
 
 
 def _spatial(step: OnnxOperator, field: str, rank: int, default: int, least: int) -> Dims:
@@ -163,12 +156,12 @@ def _kernel_of(step: OnnxOperator, weight: Dims) -> Dims:
     return weight[2:]
 
 
-def _placed(step: OnnxOperator, name: str, roles: str) -> Tensor:
-    """Return a node's output as (1, channels, spatial axes)."""
+def placed(step: OnnxOperator, name: str, x: Tensor, roles: str) -> Tensor:
+    """Return a node's output as (images, channels, spatial axes); x: its input."""
     shape = step.builder.shapes[name]
     sides = [shape.height if role == "Y" else shape.width for role in roles]
-    dims = (1, shape.channels, *sides)
-    return tensor(name, dims, lettered(dims, "1C" + roles))
+    dims = (x.dims[0], shape.channels, *sides)
+    return tensor(name, dims, (x.layout[0], *lettered(dims, "1C" + roles)[1:]))
 
 
 def conv(step: OnnxOperator, weights: int = 1) -> Sequence[Value]:
@@ -185,7 +178,7 @@ def conv(step: OnnxOperator, weights: int = 1) -> Sequence[Value]:
         )
     fields = windows_of(step, _kernel_of(step, weight), x.dims[2:]).fields(roles, x.pads)
     name = step.emit("conv", [x.node], out_channels=weight[0], groups=groups, **kept, **fields)
-    y, added = _placed(step, name, roles), step.value(3) if step.op == "FusedConv" else None
+    y, added = placed(step, name, x, roles), step.value(3) if step.op == "FusedConv" else None
     return [y if added is None else combine(step, "add", [y, added], "sum")]
 
 
@@ -237,7 +230,7 @@ def pool(step: OnnxOperator, op: str) -> Sequence[Value]:
     windows = windows_of(step, kernel, x.dims[2:])
     ceil_mode = bool(step.integer("ceil_mode", 0)) and not step.text("auto_pad", "").startswith("SAME")
     name = step.emit(op, [x.node], ceil_mode=ceil_mode, **windows.fields(roles, x.pads))
-    y = _placed(step, name, roles)
+    y = placed(step, name, x, roles)
     if x.pads != NO_PADS and ceil_mode:
         axes = zip(x.dims[2:], range(len(roles)), windows.stride, windows.pads, strict=True)
         expected = [pooled_extent(n, windows.span(k), s, p, ceil_mode=True) for n, k, s, p in axes]
@@ -272,7 +265,7 @@ def transposed_conv(step: OnnxOperator) -> Sequence[Value]:
         **kept,
         **windows.fields(roles),
     )
-    return [_placed(step, name, roles)]
+    return [placed(step, name, x, roles)]
 
 
 def _cut(step: OnnxOperator, windows: Windows, extents: Dims) -> tuple[Windows, Dims]:
