@@ -237,8 +237,13 @@ def _joined_barriers(nodes: Sequence[Node], outputs: Collection[str]) -> tuple[l
             while isinstance(chain, Pixelwise) and readers[chain.name] == 1 and chain.name not in outputs:
                 chain = by_name[chain.inputs[0]]
             if isinstance(chain, Barrier) and readers[chain.name] == 1 and chain.name not in outputs:
-                macs = (chain.dynamic_macs or 0) + (node.dynamic_macs or 0) or None
-                by_name[chain.name] = chain.model_copy(update={"shape": node.shape, "dynamic_macs": macs})
+                made = {
+                    "shape": node.shape,
+                    "images": node.images,
+                    "mixes_images": chain.mixes_images or node.mixes_images or chain.images != node.images,
+                    "dynamic_macs": (chain.dynamic_macs or 0) + (node.dynamic_macs or 0) or None,
+                }
+                by_name[chain.name] = chain.model_copy(update=made)
                 renamed[node.name] = node.inputs[0]
                 joined[node.name] = chain.name
                 readers[node.inputs[0]] = readers[node.name]

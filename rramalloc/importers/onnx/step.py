@@ -336,7 +336,8 @@ class OnnxOperator:
         small = canonical(x.dims, [a if b else () for a, b in zip(x.layout, layout, strict=True)])
         there = canonical(x.dims, [b if a else () for a, b in zip(x.layout, layout, strict=True)])
         steps = regriddings(small, there, x.dims)
-        if not steps or there == x.layout:
+        ends = move(x.dims, x.layout, x.dims, small), move(x.dims, there, dims, layout)
+        if not steps or there == x.layout or None in ends:
             return self.barrier([x], dims, layout, suffix)
         x = self.expand(x, x.dims, small, suffix)
         for roles, made in steps if small != there else ():

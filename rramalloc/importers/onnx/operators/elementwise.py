@@ -60,17 +60,23 @@ def _fit(step: OnnxOperator, x: Tensor, dims: Dims, layout: AxisRoles) -> Tensor
     """Return the operand as the node can broadcast it: equal grid or one pixel, all images or one, all
     channels or one."""
     axes = list(zip(x.dims, dims, layout, strict=True))
+    # One image is shared by all; else the operand has as many as the result.
+    is_shared = not any(have > 1 and atom.grid == IMAGES for have, _, role in axes for atom in role)
     if x.shape.grid == (1, 1) and not any(
         have > 1 for have, _, role in axes if role and not is_of_images(role)
     ):
-        images = [role if have > 1 and is_of_images(role) else () for have, _, role in axes]
-        x = step.expand(x, x.dims, images, "images")
+        wide = tuple(want if is_of_images(role) and not is_shared else have for have, want, role in axes)
+        x = step.expand(x, wide, [role if is_of_images(role) else () for role in layout], "images")
         if x.shape.channels in (1, shape_of(dims, layout).channels):
             return x
-        return step.expand(x, tuple(have if role else want for have, want, role in axes), x.layout)
+        return step.expand(
+            x,
+            tuple(have if role else want for have, (_, want, role) in zip(wide, axes, strict=True)),
+            x.layout,
+        )
     has_channels = any(have > 1 and not role for have, _, role in axes)
     wide = tuple(
-        want if (role or has_channels) and not (have == 1 and is_of_images(role)) else have
+        want if (role or has_channels) and not (is_shared and is_of_images(role)) else have
         for have, want, role in axes
     )
     return step.expand(x, wide, layout)
@@ -205,6 +211,10 @@ def reduced(step: OnnxOperator, x: Tensor, axes: Sequence[int], keepdims: bool, 
         y = reduced(step, y, rest, True, op) if rest else y
         return y if keepdims else dropped(y, axes)
     kept = tuple(1 if axis in axes else size for axis, size in enumerate(x.dims))
+    if any(atom.grid == IMAGES for axis in axes for atom in x.layout[axis]):  # and of the grid, in one axis
+        roles = [() if axis in axes else role for axis, role in enumerate(x.layout)]
+        y = step.barrier([x], kept, roles, because="reduces images and a part of their grid")
+        return y if keepdims else dropped(y, axes)
     channels = any(x.dims[axis] > 1 and not x.layout[axis] for axis in axes)
     inside = x.grid_axes & set(axes)
     if inside:
