@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rramalloc.choices import HostLike
 from rramalloc.errors import FileError, SpecError, UnsupportedError
 from rramalloc.importers.axes import Dims
 from rramalloc.lazy import how_to_install
@@ -41,6 +42,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     name: str | None = None,
     allow_partial: bool = False,
+    host: HostLike = (),
 ) -> Network:
     """Read the network of a live module, traced in inference mode without touching its weights.
 
@@ -58,6 +60,8 @@ def from_torch(
         Name of the network, by default the module's class.
     allow_partial
         Take operators whose weights cannot be modelled as barriers; every result says how much is missing.
+    host
+        Layers that are left to the host where they cannot be expressed, by name or pattern.
 
     Returns
     -------
@@ -84,7 +88,7 @@ def from_torch(
         program = _traced(torch, module, _Examples.of(torch, example_shape, kwargs or {}, where), where)
     else:
         raise SpecError(where, f"must be a torch.nn.Module or an ExportedProgram, {_got(torch, module)}")
-    return _network(torch, program, where, label, allow_partial=allow_partial)
+    return _network(torch, program, where, label, allow_partial=allow_partial, host=host)
 
 
 def _got(torch: Any, given: Any) -> str:
@@ -248,18 +252,30 @@ def _first_line(error: BaseException) -> str:
 # --- through torch.onnx
 
 
-def _network(torch: Any, program: Any, where: str, name: str, *, allow_partial: bool) -> Network:
+def _network(
+    torch: Any, program: Any, where: str, name: str, *, allow_partial: bool, host: HostLike
+) -> Network:
     """Return the network of a program."""
     from rramalloc.importers.onnx import from_model
 
-    inputs = _input_shapes(program, where)
+    inputs, dynamic = _input_shapes(program, where)
     model = _onnx_model(torch, program, where)
-    return from_model(model, where, inputs, allow_partial=allow_partial, name=name, source="torch.export")
+    return from_model(
+        model,
+        where,
+        inputs,
+        allow_partial=allow_partial,
+        host=host,
+        dynamic=dynamic,
+        name=name,
+        source="torch.export",
+    )
 
 
-def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
-    """Return the shapes of inputs with dynamic axes: a batch is 1, any other axis as in the example."""
+def _input_shapes(program: Any, where: str) -> tuple[dict[str, Dims], set[str]]:
+    """Return the shapes of inputs with dynamic axes, as in the example, and those whose first axis is one."""
     wanted, shapes, symbols = set(program.graph_signature.user_inputs), dict[str, Dims](), dict[str, int]()
+    dynamic = set[str]()
     for node in program.graph.nodes:
         value: Any = node.meta.get("val") if node.op == "placeholder" and node.name in wanted else None
         if not hasattr(value, "shape"):
@@ -267,9 +283,10 @@ def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
         value.fake_mode.allow_fallback_kernels = True  # of quantisation: a program that is loaded has none
         place, dims = f"{where}: input {node.name[:60]!r}", list[int]()
         for axis, size in enumerate(value.shape):
-            known = size if isinstance(size, int) else 1 if axis == 0 else size.node.hint
+            known = size if isinstance(size, int) else size.node.hint
             if not isinstance(size, int):
-                known = symbols.setdefault(str(size), known)
+                known = symbols.setdefault(str(size), 1 if axis == 0 and known is None else known)
+                dynamic.update([node.name] if axis == 0 else [])
             if known is None:
                 raise SpecError(place, f"axis {axis} is dynamic without an example: export with fixed shapes")
             dims.append(int(known))
@@ -277,7 +294,7 @@ def _input_shapes(program: Any, where: str) -> dict[str, Dims]:
             raise SpecError(place, f"has no elements: its shape is {tuple(dims)}")
         if any(not isinstance(size, int) for size in value.shape):
             shapes[node.name] = tuple(dims)
-    return shapes
+    return shapes, dynamic
 
 
 def _onnx_model(torch: Any, program: Any, where: str) -> Any:

@@ -178,6 +178,8 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
                 verdict = True
             if "images" in found and "mixed" in found and not verdict:
                 images.add(name)
+            if name in inputs.dynamic and verdict is not False:
+                verdict = True
             if verdict is None and name not in inputs.given and len(dims) > 1:
                 is_usual = len(dims) > 3 or (len(dims) == 3 and dims[1] != 1)
                 verdict = dims[0] in sizes or (is_usual and not ones)
@@ -188,8 +190,9 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
                     )
             if verdict:
                 batch = dims[0] if batch == 1 else batch
-                notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
                 data[name] = (1, *dims[1:])
+            if verdict and name not in inputs.dynamic:
+                notes.append(f"input {brief(name)} has a batch of {dims[0]}: taken as 1, one input at a time")
     places = axes.places(proven - set(inputs.open))
     return replace(
         inputs,

@@ -7,7 +7,7 @@ import math
 import os
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -164,13 +164,15 @@ def from_model(
     allow_partial: bool = False,
     host: HostLike = (),
     names: NodeNames = "module",
+    dynamic: Collection[str] = (),
     name: str = "",
     source: str = "",
 ) -> Network:
     """Return the network of an onnx.ModelProto; `where`: its file, as messages name it.
 
-    host: layers that are left to the host where they cannot be expressed, by name or pattern; name, source:
-    of the network, by default after the file; a program with a source takes no input values.
+    host: layers that are left to the host where they cannot be expressed, by name or pattern; dynamic: inputs
+    with an open first axis, of the length of an example unless it is a batch; name, source: of the network,
+    by default after the file; a program with a source takes no input values.
 
     Raises SpecError, NetworkError, UnsupportedError; FileError if a text in it is not UTF-8.
     """
@@ -178,7 +180,7 @@ def from_model(
         given = checked_values(input_values or {}, where)
         graph = graph_of(model, where, names, given, has_options=not source)
         check_decided(graph, graph.computed)
-        inputs = resolved_inputs(graph, input_shapes, given)
+        inputs = replace(resolved_inputs(graph, input_shapes, given), dynamic=frozenset(dynamic))
         inputs = settled(inputs, _first_axes(graph, inputs), where)
 
         patterns = [host] if isinstance(host, str) else host

@@ -107,7 +107,8 @@ class Inputs:
 
     open: what the file calls the first axis where it leaves its length open; given: inputs with a shape that
     the user gave; batch: the batch that was replaced by 1, 1 if none; batch_places: axis of each tensor that
-    holds it, where known; images: inputs with images along it; notes: what was assumed of first axes.
+    holds it, where known; images: inputs with images along it; dynamic: inputs
+    with an open one, of the length of an example; notes: what was assumed of first axes.
     """
 
     data: Mapping[str, Dims]
@@ -118,6 +119,7 @@ class Inputs:
     batch: int = 1
     batch_places: Mapping[str, int] = field(default_factory=dict)
     images: frozenset[str] = frozenset()
+    dynamic: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
 
 
@@ -249,6 +251,7 @@ def layouts_of(dims: Dims, are_images: bool = False) -> tuple[AxisRoles, ...]:
         options = ["1CYX", "1YXC"]
     else:
         videos = ["1ICYX", "1CIYX", "1IYXC"] if rank == 5 and dims[0] == 1 else []
+        videos = ["I1CYX", "I1YXC"] if rank == 5 and dims[1] == 1 < dims[0] else videos
         if dims[1] in _COLOURS:
             videos = videos[1:] + videos[:1]
         frames = [lettered(dims, option) for option in videos]

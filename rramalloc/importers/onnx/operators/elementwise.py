@@ -7,6 +7,7 @@ Source: docs/sources/model.md 2.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from rramalloc.importers.axes import (
@@ -93,7 +94,9 @@ def identity(step: OnnxOperator) -> Sequence[Value]:
     value = step.need(0)
     if isinstance(value, Tensor):
         return one_value(step, "identity")
-    scales = [x for x in step.values[1:] if isinstance(x, Tensor)] if step.op != "CastLike" else []
+    if step.op == "CastLike" and isinstance(step.value(1), Tensor):
+        return [replace(value, array=None)]  # values of another type, which data decides
+    scales = [x for x in step.values[1:] if isinstance(x, Tensor)]
     dims = step.size(value)
     return [step.barrier(scales, dims, default_nchw_layout(dims))] if scales else [value]
 
