@@ -31,6 +31,23 @@ _ARGUMENTS = {
 """Arguments of calls whose options have other names."""
 
 
+_GIVEN = r"[^\s=]+=[\w.+-]+(?:,[\w.+-]+)*"
+_NAMED = re.compile(rf"--input-(shape|value) {_GIVEN}(?: --input-\1 {_GIVEN})*")
+"""Options of inputs by name, one after the other, outside of commands too."""
+
+
+def _as_mapping(found: re.Match[str]) -> str:
+    """Return options of inputs as the argument of a call: input_shapes={'x': (1, 3, 224, 224)}."""
+    shown = []
+    for option in found[0].split()[1::2]:
+        name, _, value = option.partition("=")
+        numbers = ", ".join(value.split(",")) + "," * (found[1] == "shape" and "," not in value)
+        is_several = found[1] == "shape" or "," in value
+        plain = f"({numbers})" if is_several else {"true": "True", "false": "False"}.get(value, value)
+        shown.append(f"{name!r}: {plain}")
+    return f"input_{found[1]}s={{{', '.join(shown)}}}"
+
+
 class RramallocError(Exception):
     """Base of all errors caused by the input or the budget; the command line exits with 1.
 
@@ -54,7 +71,7 @@ class RramallocError(Exception):
                     lambda found: (
                         _ARGUMENTS.get(found[1], found[1].replace("-", "_")) if found[1] else found[0]
                     ),
-                    text_of(self),
+                    _NAMED.sub(_as_mapping, text_of(self)),
                 )
 
             cls.__str__ = shown  # type: ignore[assignment, method-assign]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from importers.onnx_parts import FLOAT, info, ints, weight
 from onnx import TensorProto, helper, numpy_helper
 
+import rramalloc
 from rramalloc.cli.parameters import parse_input_shapes
 from rramalloc.errors import RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model
@@ -80,6 +83,20 @@ def test_all_open_inputs_are_asked_for_at_once() -> None:
     options = re.findall(r"--input-shape (\S+)", str(caught.value))
     network = load(proto, parse_input_shapes(options))
     assert [counts.windows(network, stage) for stage in network.stages] == [128]
+
+
+def test_messages_in_python_name_arguments(tmp_path: Path) -> None:
+    """Not options: a shape and a value are items of a mapping, and what is partial a flag."""
+    onnx.save(model([CONV], [info("x", 1, 3, "H", "W"), info("w", 4, 3, 3, 3)], []), tmp_path / "net.onnx")
+    with pytest.raises(UnsupportedError) as caught:
+        rramalloc.load(tmp_path / "net.onnx")
+    assert "for example input_shapes={'x': (1, 3, 224, 224)} here" in str(caught.value)
+    assert "--input-shape x=1,3,224,224 here" in caught.value.on_terminal
+    chosen = helper.make_node("Own", ["x", "m"], ["y"], domain="own")
+    proto = model([chosen], [info("x", 1, 3, 8, 8)], [weight("m", 4, 4)])
+    proto.graph.output[0].CopyFrom(info("y", 1, 3, 8, 8))
+    with pytest.raises(UnsupportedError, match="give allow_partial=True, or host with their names"):
+        rramalloc.load(proto)
 
 
 @pytest.mark.parametrize(

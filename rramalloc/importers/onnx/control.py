@@ -94,9 +94,9 @@ def _reason(graph: Graph, op: str, name: str) -> str:
         help_ = "export the wanted branch as a model of its own, or the loop unrolled"
     elif named and are_single:
         options = " ".join(f"--input-value {info.name}={examples[info.name]}" for info in named)
-        help_ = f"say what it is, for example {options} (input_values in Python)"
+        help_ = f"say what it is, for example {options}"
     elif op == "If":
-        help_ = f"say which one, by --input-value {name}=true, or =false (input_values in Python)"
+        help_ = f"say which one, by --input-value {name}=true, or false"
     else:
         help_ = "export the model with a fixed number of rounds, or with the loop unrolled"
     return f"control flow: {what} is decided by {who}, not by shapes and constants: {help_}"

@@ -463,8 +463,8 @@ def open_shape(
     name, axes = next(iter(asked.items()))
     return UnsupportedError(
         f"{where}: input {brief(name)}",
-        f"its shape is open: {_listed({name: axes})}; give it, for example {' '.join(examples)} to this "
-        f"command, or once to `rramalloc convert FILE OUT.json`{more}",
+        f"its shape is open: {_listed({name: axes})}; give it, for example {' '.join(examples)} "
+        f"here, or once to `rramalloc convert FILE OUT.json`{more}",
     )
 
 

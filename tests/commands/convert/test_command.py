@@ -76,7 +76,7 @@ def test_a_branch_that_an_input_decides(run: Run, tmp_path: Path) -> None:
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
     outcome = run("convert", path, out)
     assert outcome.code == 1
-    assert "--input-value cached=true (input_values in Python)" in outcome.err
+    assert "--input-value cached=true" in outcome.err
     for value, op in ((True, "relu"), (False, "activation")):
         assert run("convert", path, out, "--input-value", f"cached={value}").code == 0
         assert load(out).nodes[-1].op == op
