@@ -147,14 +147,15 @@ _Key = tuple[float, float, float, int]
 class _Walk:
     """The search of an objective with links.
 
-    best: of what was placed, or the nearest to what limits and target ask for; key: of it;
-    placing_s: longest placement so far, which the next one must leave time for.
+    best: of what was placed, or the nearest to what limits and target ask for; key: of it; found: the same
+    with the bits that it chose; placing_s: longest placement so far, which the next one must leave time for.
     """
 
     objective: WithLinks
     stop: Work
     seed: int
     best: Placed | None = None
+    found: Choice | None = None
     placing_s: float = 0.0
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
 
@@ -297,7 +298,7 @@ class _Walk:
             key = self._key(placed)
             self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
         if key < self.key:
-            self.best, self.key = placed, key
+            self.best, self.key, self.found = placed, key, found
         return placed
 
     def _key(self, placed: Placed) -> _Key:
@@ -307,9 +308,9 @@ class _Walk:
 
     def _answer(self, bound: float, proof: str) -> Answer:
         """Return the best that was placed, with a bound without links."""
-        if self.best is None:
+        objective, found = self.objective, self.found
+        if found is None:
             raise AssertionError("something was placed")
-        objective, found = self.objective, self.best.choice
         words = plain_quantity(bound, objective.unit)
         proof = f"{objective.label} bound {words} without transfer: {proof}"
         return Answer(objective.problem.choice(found.copies, found.modes), bound, proof)
