@@ -87,7 +87,8 @@ class MappingOptions(Record):
         """
         if not self.host:
             return ()
-        layers = {layer.name for layer in (*network.stages, *network.unmodelled)}
+        left_out = [item for item in network.approximations if "is left out" in item.treatment]
+        layers = {layer.name for layer in (*network.stages, *network.unmodelled, *left_out)}
         if sum(pattern not in layers for pattern in self.host) > MOST_PATTERNS:
             raise SpecError("host", f"has more than {MOST_PATTERNS} patterns: name the layers themselves")
         matched = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)

@@ -296,8 +296,10 @@ def _attention(at: TrackedAxis) -> Verdict | None:
 
 
 def _recurrent(at: TrackedAxis) -> Verdict | None:
-    """Recurrent layer: lengths, and the batch of data and of states."""
-    batch = 0 if at.operand == 4 or at.step.integer("layout", 0) else 1
+    """Recurrent layer: the batch of data and of states; lengths follow that."""
+    if at.operand == 4:
+        return None
+    batch = 0 if at.step.integer("layout", 0) else 1
     return "images" if at.axis == batch else "mixed"
 
 
