@@ -14,6 +14,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.demand import block_arrays, demands
+from rramalloc.network.geometry import Shape
 from rramalloc.network.network import Network
 
 
@@ -98,7 +99,8 @@ def test_weights_and_inputs_of_a_layer_have_its_bits() -> None:
     # 6 bits, -32 ... 31: the highest 2 are floor(x / 16); a kernel of ones sums 9 * 64 of them inside.
     ones = Weights(source, 16, 0, {"a": np.ones((64, 64, 3, 3), dtype=np.int64)})
     for value, taken in ((31, 1), (16, 1), (15, 0), (-1, -1), (-17, -2)):
-        output = node_output(stage, [np.full((64, 8, 8), value)], source.shapes["a"], ones, Width(6))
+        given, shape = np.full((64, 8, 8), value), source.shapes["a"]
+        output = node_output(stage, [given], [Shape(64, 8, 8)], shape, ones, Width(6))
         assert output[0, 4, 4] == taken * 576
 
 
