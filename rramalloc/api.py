@@ -157,8 +157,6 @@ def optimize(
     case = Case.of(network, given, placed=placed)
     check_command("optimize", "optimize", case, asked)
     check_question(case, asked)
-    if placed:
-        check_command("place", "--placed", case, asked)
     case, most = case.with_numbers(arrays)
     if bits is not None:
         from rramalloc.allocation.bit_policy import read_bits

@@ -120,6 +120,7 @@ class Case:
             "at_most": dict(self.at_most) or None,
             "feeds_back": None if sequences is None else True,
             "sequences": sequences,
+            "placed": self.placed or None,
         }
 
     @cached_property
@@ -140,6 +141,7 @@ class Case:
         Source: docs/sources/interface.md.
         """
         words, hardware, coverage = list[str](), self.hardware, self.coverage
+        links = links or self.placed
         dynamic, rated = coverage.dynamic, hardware.digital is not None
         links = self.placed if links is None else links
         if hardware.chip is not None and not links and hardware.chip.times_links:

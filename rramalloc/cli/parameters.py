@@ -176,6 +176,7 @@ _PANELS: Mapping[Panel, Help] = {
 }
 """Help of the parameters that several commands have, by the part of a command's help they stand in."""
 _SHARED: Help = {name: row for rows in _PANELS.values() for name, row in rows.items()}
+PLACED = (None, "Count the transfer between tiles, as the arrays would be placed.")
 EFFICIENCY = (None, "Show energy of inputs that stream, TOPS and TOPS/W, too.")
 OF_ALLOCATION: Help = {
     name: (_SHARED[name][0], f"{_SHARED[name][1]} Left out: the allocation's.")

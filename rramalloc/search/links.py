@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import numpy as np
 from typing_extensions import override
@@ -24,8 +25,9 @@ from typing_extensions import override
 from rramalloc.errors import BudgetError, LimitError, RramallocError, TargetError
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
+from rramalloc.search.front import Front, FrontProgress, Point, front_of, undominated
 from rramalloc.search.limited import UnderLimits, with_limits
-from rramalloc.search.objective import FewestArrays, Interval, Latency, Objective
+from rramalloc.search.objective import FewestArrays, Interval, Latency, Objective, Quantity
 from rramalloc.search.problem import Answer, Choice, Placed, Placer, Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
@@ -43,6 +45,51 @@ _ROUNDS = 6  # of searches with the transfers of the best placement, at the whol
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
 _BISECTIONS = 5  # of the numbers of arrays between one that misses a target and one that meets it
+
+
+def alone(quantity: Quantity) -> Quantity:
+    """Return a quantity without links."""
+    return quantity.alone if isinstance(quantity, WithLinks) else quantity
+
+
+def quantity_with_links(problem: Problem, make: Callable[[Problem], Quantity]) -> Quantity:
+    """Return a quantity of a problem, with links if it counts them and they change it."""
+    found = make(problem)
+    if problem.placer is None or not isinstance(found, Objective) or isinstance(found, FewestArrays):
+        return found
+    return WithLinks(problem, cast("Callable[[Problem], Objective]", make))
+
+
+def placed_front(
+    across: Quantity, along: Quantity, stop: Work, seed: int, on_progress: FrontProgress | None = None
+) -> Front:
+    """Return the front of two quantities, with links where their problem counts them.
+
+    The points of the front without links are placed one by one, until the time ends; those that others then
+    dominate go. The bound of a point is that without links, of all that has less of the first quantity than
+    the next point.
+    """
+    front = front_of(alone(across), alone(along), stop, seed, on_progress)
+    if across.problem.placer is None:
+        return front
+    points = list[Point]()
+    for point in front.points:
+        if points and stop.out_of_time:
+            break
+        across.problem.placer.placed(point.found, stop, quick=True)
+        found = across.problem.choice(point.found.copies, point.found.modes)
+        points.append(Point(found, across.value(found), along.value(found), 0.0))
+    kept = undominated(points)
+    bounded = list[Point]()
+    for i, point in enumerate(kept):
+        until = kept[i + 1].across if i + 1 < len(kept) else math.inf
+        bounds = [each.lower_bound for each in front.points if _in_unit(across, each.across) < until]
+        bounded.append(point._replace(lower_bound=_in_unit(along, min(bounds, default=0.0))))
+    return replace(front, points=tuple(bounded))
+
+
+def _in_unit(quantity: Quantity, value: float) -> float:
+    return quantity.in_unit(value) if isinstance(quantity, WithLinks) else value
 
 
 class WithLinks(Objective):

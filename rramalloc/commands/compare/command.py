@@ -10,7 +10,17 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import check_columns, deliver
-from rramalloc.cli.parameters import EFFICIENCY, SECONDS, Format, Help, LatexUnits, Value, described, passed
+from rramalloc.cli.parameters import (
+    EFFICIENCY,
+    PLACED,
+    SECONDS,
+    Format,
+    Help,
+    LatexUnits,
+    Value,
+    described,
+    passed,
+)
 
 COMPARE: Help = {
     "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -20,6 +30,7 @@ COMPARE: Help = {
     ),
     "objective": (None, "What methods are judged by."),
     "inputs": ("N", "Judge by the time of so many inputs that stream."),
+    "placed": PLACED,
     "seeds": ("N", "Runs of methods that depend on the seed."),
     "efficiency": EFFICIENCY,
     "clock": (None, "Measure seconds too: they depend on the machine."),
@@ -29,7 +40,11 @@ COMPARE: Help = {
 
 
 @described(
-    COMPARE, problem="arrays", goal="objective inputs", search="methods seeds clock", output="efficiency"
+    COMPARE,
+    problem="arrays",
+    goal="objective inputs placed",
+    search="methods seeds clock",
+    output="efficiency",
 )
 def command(
     network: str,
@@ -37,6 +52,7 @@ def command(
     arrays: list[str] | None = None,
     objective: ComparedObjective = "latency",
     inputs: int = 1,
+    placed: bool = False,
     methods: str | None = None,
     seeds: int = 5,
     clock: bool = False,

@@ -49,6 +49,7 @@ def compare(
     *,
     objective: ComparedObjective = "latency",
     inputs: int = 1,
+    placed: bool = False,
     methods: Sequence[str] | None = None,
     seeds: int = 5,
     clock: bool = False,
@@ -71,6 +72,8 @@ def compare(
         By what methods are judged: "latency", "energy" or "edp".
     inputs
         How many stream through; the latency is then the time of all.
+    placed
+        Count transfer between the tiles in which copies would be placed.
     methods
         Names; None for all that are compared by default.
     seeds
@@ -102,10 +105,10 @@ def compare(
     check_known("objective", objective, COMPARED_OBJECTIVES)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
-    case, sizes = Case.of(network, given).with_budgets(arrays)
+    case, sizes = Case.of(network, given, placed=placed).with_budgets(arrays)
     for size in sizes:
         case.check_numbers(size)
-    judged_by = Question(objective=objective, inputs=inputs)
+    judged_by = Question(objective=objective, inputs=inputs, placed=placed)
     check_command("compare", "compare", case, judged_by)
     check_question(case, judged_by)
     chosen = competitors(methods, case)
@@ -162,7 +165,7 @@ def _compared(
             begun_s = now_s()
             proposed = None
             try:
-                request = Question(objective=objective, method=method)
+                request = Question(objective=objective, method=method, placed=case.placed)
                 check_question(case, request)
                 proposed = _answers(judged, request, options, cancel)
                 clock_s = (now_s() - begun_s) / len(proposed) if clock else None

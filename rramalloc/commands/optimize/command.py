@@ -16,6 +16,7 @@ from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import check_columns, deliver
 from rramalloc.cli.parameters import (
     EFFICIENCY,
+    PLACED,
     Format,
     Help,
     LatexUnits,
@@ -42,7 +43,7 @@ OPTIMIZE: Help = {
     "inputs": ("N", "Minimise the time of N inputs that stream; with --reload, N in each loading."),
     "start": ("FILE", "Allocation to begin with; the answer is never worse."),
     "partial_start": (None, "Take what of --start fits by name; the rest begins with the fewest copies."),
-    "placed": (None, "Count the transfer between tiles, as the arrays would be placed."),
+    "placed": PLACED,
     "bits": (
         "FILE",
         "CSV layer,weight_bits,input_bits,sensitivity, or a quantised network, or a .npy policy.",

@@ -10,12 +10,13 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import EFFICIENCY, Format, Help, Value, described, passed
+from rramalloc.cli.parameters import EFFICIENCY, PLACED, Format, Help, Value, described, passed
 
 PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
     "objective": (None, "What is put against arrays."),
     "against": (None, "Another quantity instead of arrays."),
+    "placed": PLACED,
     "work": ("N", "Effort for all points at most, in units of 0.05 s of a core."),
     "baselines": (
         Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
@@ -25,13 +26,14 @@ PARETO: Help = {
 }
 
 
-@described(PARETO, problem="arrays", goal="objective against", search="baselines", output="efficiency")
+@described(PARETO, problem="arrays", goal="objective against placed", search="baselines", output="efficiency")
 def command(
     network: str,
     *,
     arrays: str | None = None,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
+    placed: bool = False,
     baselines: str | None = None,
     seed: int = 0,
     work: int = 800,

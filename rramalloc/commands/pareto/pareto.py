@@ -22,7 +22,8 @@ from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import FRONT_WORK, FrontProgress, Point, front_of
+from rramalloc.search.front import FRONT_WORK, FrontProgress, Point
+from rramalloc.search.links import alone, placed_front, quantity_with_links
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
@@ -42,6 +43,7 @@ def pareto(
     *,
     objective: FrontObjective = "makespan",
     against: FrontAgainst = "arrays",
+    placed: bool = False,
     baselines: Sequence[str] = (),
     seed: int = 0,
     work: int = FRONT_WORK,
@@ -66,6 +68,8 @@ def pareto(
         "energy", "edp" or "area", which need [energy].
     against
         "arrays", or another of these.
+    placed
+        Place the points one by one, and count the transfer between their tiles; those then dominated go.
     baselines
         Methods to put beside the front.
     seed
@@ -104,8 +108,8 @@ def pareto(
         check_known("method", method, method_names())
     check_effort(seed, work, time_limit_s)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
-    case = Case.of(network, given)
-    check_command("pareto", "pareto", case)
+    case = Case.of(network, given, placed=placed)
+    check_command("pareto", "pareto", case, Question(placed=placed))
     if "interval" in (objective, against):
         check_option("interval", case)
     with followed(on_progress, progress, progress_words) as callback:
@@ -115,20 +119,22 @@ def pareto(
             objective = "latency" if objective == "interval" else objective
             against = "latency" if against == "interval" else against
         problem = case.problem(most)
-        across, along = QUANTITIES[against](problem), QUANTITIES[objective](problem)
+        across, along = (quantity_with_links(problem, QUANTITIES[name]) for name in (against, objective))
         if against == "arrays" and across.unit == "um2":  # what several kinds of arrays cost
             against = "area"
             if objective == "area":
                 raise SpecError("against", "kinds of arrays are counted by their area, the objective itself")
-        front = front_of(across, along, ending, seed, callback)
+        front = placed_front(across, along, ending, seed, callback)
         pairs = zip(front.points, front.proven, strict=True)
         points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in pairs)
         several = case.hardware.kinds is not None
         asked = [Question(method=method, seed=seed) for method in baselines if not several]
-        if asked and (against != "arrays" or not isinstance(along, TimeObjective)):
+        if asked and (against != "arrays" or not isinstance(alone(along), TimeObjective)):
             raise SpecError("baselines", "are put beside fronts of arrays and a time")
         left_out = [_NO_BASELINES] if several and baselines else []
-        beside = tuple(_beside(along, asked, points, ending)) if isinstance(along, TimeObjective) else ()
+        beside = tuple[BaselinePoint, ...]()
+        if isinstance(along, Objective) and isinstance(alone(along), TimeObjective):
+            beside = tuple(_beside(along, asked, points, ending))
     wide = list[str]()
     if front.resolution > 1:
         wide.append(

@@ -28,6 +28,7 @@ import numpy as np
 from rramalloc.allocation.allocation import EdgeDelay, LayerPlaces
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.place.arrange import Arrangement, arrange
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.place import StoredNetwork, timer_of
@@ -56,6 +57,7 @@ class CasePlacer:
     _known: dict[tuple[bytes, bool], tuple[Arrangement, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_command("place", "--placed", self.case)
         hardware = self.case.hardware
         check_transfer(hardware)
         if hardware.timing is None and self.case.measured is None:
