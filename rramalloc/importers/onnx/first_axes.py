@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
 
+import onnx
+
 from rramalloc.errors import SpecError
 from rramalloc.importers.axes import Dims
 from rramalloc.importers.onnx.graph import read_by
@@ -266,16 +268,11 @@ def _carried_axis(step: OnnxOperator, index: int, place: int, out: Dims) -> int 
 
 
 def _windowed(at: TrackedAxis) -> Verdict | None:
-    """Convolution, pooling, interpolation: the batch stands in front, the grid is worked on as a whole."""
+    """Convolution, pooling, regions: images in front; the grid and a list of regions are worked on whole."""
     if at.operand:
-        return None
+        return "mixed" if at.step.op in _OF_REGIONS else None
     is_linear = at.step.op == "Conv" and is_of_patches(at.step)
     return "mixed" if at.axis else "apart" if is_linear else "images"
-
-
-def _regions(at: TrackedAxis) -> Verdict | None:
-    """RoiAlign: images in front, regions are worked on as one list."""
-    return _windowed(at) if not at.operand else "mixed"
 
 
 def _normalised(at: TrackedAxis) -> Verdict | None:
@@ -338,16 +335,23 @@ def _equation(at: TrackedAxis) -> Verdict | None:
     return "apart" if any(isinstance(value, Tensor) for value in others) else "stored" if others else None
 
 
-def _along(at: TrackedAxis, default: int) -> Verdict | None:
-    """Work along the axis that an attribute names: a choice, a rank, a cut."""
-    return "mixed" if at.axis == at.step.axis(at.step.integer("axis", default), at.rank) else None
+def _along(at: TrackedAxis, default: int | None) -> Verdict | None:
+    """Work along one axis, a choice, a rank, a sum or a cut; default: where none is named, None for all."""
+    step = at.step
+    given = step.known_integers(1, "axis") if step.op.startswith("Cum") else None
+    axis = given[0] if given else step.attribute("axis", onnx.AttributeProto.INT)
+    axis = default if axis is None else axis
+    return "mixed" if axis is None or at.axis == step.axis(axis, at.rank) else None
 
 
-def _softmax(at: TrackedAxis) -> Verdict | None:
-    """Softmax: over one axis, before opset 13 over all axes from it on."""
-    if at.step.integer("opset", at.step.opset) >= 13:
-        return _along(at, -1)
-    return "mixed" if at.axis >= at.step.axis(at.step.integer("axis", 1), at.rank) else None
+def _behind(at: TrackedAxis) -> Verdict | None:
+    """Normalisation and softmax: over all axes from one on, a softmax since opset 13 over that alone."""
+    step, is_softmax = at.step, "max" in at.step.op
+    if at.operand and not (at.operand == 1 and step.op.startswith("Skip")):
+        return None
+    is_one = is_softmax and step.integer("opset", step.opset) >= 13
+    axis = step.axis(step.integer("axis", 1 if is_softmax and not is_one else -1), at.rank)
+    return "mixed" if at.axis == axis or (at.axis > axis and not is_one) else None
 
 
 def _joined(at: TrackedAxis) -> Verdict | None:
@@ -385,43 +389,14 @@ def _gathered_nd(at: TrackedAxis) -> Verdict | None:
     return "mixed" if not at.operand and 1 not in at.derived and at.axis < shared + picked[0] else None
 
 
-def _scattered(at: TrackedAxis) -> Verdict | None:
-    """ScatterElements: adds up or overwrites along an axis."""
-    return _along(at, 0)
-
-
-def _normalised_behind(at: TrackedAxis) -> Verdict | None:
-    """Layer normalisation: over all axes from one on."""
-    if at.operand and not (at.operand == 1 and at.step.op.startswith("Skip")):
-        return None
-    return "mixed" if at.axis >= at.step.integer("axis", -1) % at.rank else None
-
-
-def _mean_variance(at: TrackedAxis) -> Verdict | None:
-    """MeanVarianceNormalization: over all axes but the channels, unless it lists others."""
-    return "mixed" if at.axis in at.step.axes(at.step.integers("axes") or (0, 2, 3), at.rank) else None
-
-
 def _reduced(at: TrackedAxis) -> Verdict | None:
-    """Reduction: over the listed axes, or all."""
+    """Reduction or statistics: over the listed axes or all; without a list some keep the channels apart."""
     axes = at.step.axes_of(at.rank)
+    if at.step.op == "MeanVarianceNormalization":
+        axes = axes or (0, 2, 3)
     if not axes and at.step.integer("noop_with_empty_axes", 0):
         return None
     return "mixed" if not at.operand and (not axes or at.axis in axes) else None
-
-
-def _cumulative(at: TrackedAxis) -> Verdict | None:
-    """CumSum: along one axis."""
-    given = at.step.known_integers(1, "axis")
-    return "mixed" if given and at.axis == at.step.axis(given[0], at.rank) else None
-
-
-def _chosen_by_data(at: TrackedAxis) -> Verdict | None:
-    """Compress and Unique: pick along the axis that they name, or of all values."""
-    axis = (
-        at.step.integer("axis", at.rank) if any(a.name == "axis" for a in at.step.proto.attribute) else None
-    )
-    return "mixed" if axis is None or at.axis == at.step.axis(axis, at.rank) else None
 
 
 def _scanned(at: TrackedAxis) -> Verdict | None:
@@ -433,6 +408,7 @@ def _scanned(at: TrackedAxis) -> Verdict | None:
     return "mixed" if is_scanned else None
 
 
+_OF_REGIONS = ("RoiAlign", "MaxRoiPool")
 _PAST = {
     "DecoderMaskedMultiHeadAttention": (5, 6),
     "GroupQueryAttention": (3, 4),
@@ -444,29 +420,25 @@ _STACKED_PAST = {"Attention": 4, "DecoderMaskedSelfAttention": 4, "QAttention": 
 _FAMILIES: dict[Rule, str] = {
     _windowed: "Conv ConvInteger ConvTranspose FusedConv NhwcFusedConv QLinearConv DeformConv "
     "CausalConvWithState MaxPool AveragePool LpPool NhwcMaxPool QLinearAveragePool GlobalAveragePool "
-    "GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool DepthToSpace SpaceToDepth LRN GridSample",
-    _regions: "RoiAlign MaxRoiPool",
+    "GlobalMaxPool GlobalLpPool QLinearGlobalAveragePool DepthToSpace SpaceToDepth LRN GridSample "
+    "RoiAlign MaxRoiPool",
     _normalised: "BatchNormalization GroupNorm GroupNormalization InstanceNormalization",
     _attention: "Attention DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention GroupQueryAttention "
     "MultiHeadAttention QAttention SparseAttention LinearAttention",
     _recurrent: "LSTM GRU RNN DynamicQuantizeLSTM",
     _product: " ".join(MATRICES),
     _equation: "Einsum",
-    partial(_along, default=0): "Split ArgMax ArgMin",
+    partial(_along, default=0): "Split ArgMax ArgMin ScatterElements Scatter CumSum CumProd",
     partial(_along, default=-1): "TopK LpNormalization",
-    _softmax: "Softmax LogSoftmax Hardmax QLinearSoftmax",
+    partial(_along, default=None): "Compress Unique",
     _joined: "Concat",
     _combined: " ".join((*SUMS, *PRODUCTS)),
     _gathered: "Gather GatherElements",
     _gathered_nd: "GatherND",
-    _scattered: "ScatterElements Scatter",
-    _normalised_behind: "LayerNormalization RMSNormalization SimplifiedLayerNormalization "
-    "SkipLayerNormalization SkipSimplifiedLayerNormalization",
-    _mean_variance: "MeanVarianceNormalization",
+    _behind: "Softmax LogSoftmax Hardmax QLinearSoftmax LayerNormalization RMSNormalization "
+    "SimplifiedLayerNormalization SkipLayerNormalization SkipSimplifiedLayerNormalization",
     _reduced: "ReduceMean ReduceSum ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp "
-    "ReduceProd ReduceMax ReduceMin",
-    _cumulative: "CumSum CumProd",
-    _chosen_by_data: "Compress Unique",
+    "ReduceProd ReduceMax ReduceMin MeanVarianceNormalization",
     _scanned: "Scan",
 }
 _RULES = {name: rule for rule, names in _FAMILIES.items() for name in names.split()}
