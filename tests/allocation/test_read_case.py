@@ -142,6 +142,14 @@ def test_what_ifs_of_a_placed_allocation_are_timed_with_its_transfers() -> None:
     assert change.gain == 0.0
     faster = rramalloc.simulate(NET, made, set_values={"timing.step_ns": 5.0})
     assert faster.latency_ns == made.latency_ns
+    (wider,) = rramalloc.explain(
+        NET, allocation=made, work=1, what_if=["chip.bandwidth_tile_gb_s=4.0"]
+    ).what_if
+    assert wider.as_it_is is not None
+    assert wider.searched is not None
+    on_its_places = rramalloc.simulate(NET, made, set_values={"chip.bandwidth_tile_gb_s": 4.0})
+    assert wider.as_it_is.latency_ns == on_its_places.latency_ns
+    assert wider.searched.value <= wider.as_it_is.value < made.latency_ns
     slower = rramalloc.simulate(NET, made, set_values={"timing.step_ns": 40.0})
     assert slower.step_ns == 40.0
 

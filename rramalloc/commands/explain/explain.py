@@ -28,6 +28,7 @@ from rramalloc.timing.latency_table import LatencyTableLike
 
 _FIRST_SHARE = 0.5  # of a limit of time, for the search of the allocation that is explained
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
+_PLACED_AGAIN = "its file does not keep the places of its copies: for changes of links they are placed again"
 _PLACED = "the points beside it, and what faster takes, are without the transfer between tiles"
 
 
@@ -184,6 +185,7 @@ def explain(
         warnings=(
             *case.warnings(neighbours.arrays),
             *((_PLACED,) if given_allocation.transfer_ns else ()),
+            *((_PLACED_AGAIN,) if given_allocation.transfer_ns and not given_allocation.places else ()),
             *given_allocation.left_out,
             *((_AT_MOST,) if given_allocation.at_most else ()),
         ),

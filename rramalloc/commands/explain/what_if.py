@@ -227,7 +227,7 @@ class WhatIfs:
         if self.stop.out_of_time:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
         try:
-            if not _LINKS.isdisjoint(values):
+            if not (self.own.places or _LINKS.isdisjoint(values)):  # a file of an earlier version
                 return self._compared(self.now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)
             unit = "steps" if as_it_is.latency_ns is None else "ns"
