@@ -366,7 +366,7 @@ class Case:
             nothing = (0,) * len(resources.weights)
             sensitivity = Axis("parts of the sensitivity", MOST_PARTS, nothing, per_part=1)
             resources = replace(resources, axes=(*resources.axes, sensitivity))
-        if hardware.chip is not None:
+        if hardware.chip is not None and hardware.kinds is None:
             left = min(left, hardware.chip.arrays)
         problem = Problem(
             graph,
@@ -526,7 +526,7 @@ def hardware_warnings(hardware: Hardware, arrays: int) -> tuple[str, ...]:
             f'hardware {hardware.name}: a tile holds arrays of one layer (sharing = "layer"): a layer takes '
             f"whole tiles of {chip.arrays_per_tile} arrays, and all of them count, also those that stay empty"
         )
-    if hardware.chip is not None and arrays > hardware.chip.arrays:
+    if hardware.chip is not None and hardware.kinds is None and arrays > hardware.chip.arrays:
         warnings.append(
             f"hardware {hardware.name}: the budget of {arrays} arrays is more than the "
             f"{hardware.chip.arrays} that its chips have; no more than those are used"

@@ -35,7 +35,13 @@ def in_tiles_nm2(hardware: HardwareTables, used: int, arrays_nm2: int) -> int:
     if chip is None or energy is None:
         return arrays_nm2
     tiles = -(-used // chip.arrays_per_tile)
-    return arrays_nm2 + tiles * in_nm2(energy.periphery_um2 or 0.0)
+    return arrays_nm2 + tiles * periphery_nm2(hardware)
+
+
+def periphery_nm2(hardware: HardwareTables) -> int:
+    """Return the area in nm2 of a tile beside its arrays, 0 where it is not given."""
+    energy = hardware.energy
+    return 0 if hardware.chip is None or energy is None else in_nm2(energy.periphery_um2 or 0.0)
 
 
 def array_leakage_mw(hardware: HardwareTables) -> float | None:

@@ -24,6 +24,7 @@ from rramalloc.hardware.tables import (
     HardwareTables,
     SetTexts,
     Write,
+    mesh_of,
     parts_of,
 )
 from rramalloc.hardware.values import OF_ONE_SIZE, lines_apart, put, texts_of, values_of
@@ -120,12 +121,13 @@ class Hardware(HardwareTables):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise fault(f"kinds: {twice!r} stands twice: give every kind a name of its own")
+        if self.chip is None and any(kind.tiles is not None or kind.chip is not None for kind in kinds):
+            raise fault("kinds: tiles are of a chip, of which nothing is said: give [chip]")
         if self.chip is not None:
-            raise fault("kinds: tiles of several kinds are not modelled: leave [chip] or [[kinds]] out")
-        if self.energy is not None and self.energy.periphery_um2 is not None:
-            raise fault("kinds: periphery_um2 is of tiles, which kinds do not have: leave it out")
+            kinds = _in_tiles(self.chip, kinds)
+            self.__dict__["kinds"] = kinds
         if self.counting is not None and self.counting.row_blocks == "first_fit":
-            raise fault('kinds: counting.row_blocks = "first_fit" fills tiles, which kinds do not have')
+            raise fault('kinds: counting.row_blocks = "first_fit" fills the tiles of one kind: leave it out')
         if any(kind.processor is not None for kind in kinds) and not self.own_clock:
             words = (
                 "a digital unit (processor) has a time of its own, which needs stages with their own clocks"
@@ -147,6 +149,29 @@ class Hardware(HardwareTables):
                 f"[timing], or give kinds the same step"
             )
         return self
+
+    @property
+    def kind_of_tiles(self) -> list[int]:
+        """The number of the kind of every tile of a chip in raster order, -1 for an empty site."""
+        chip, kinds = self.chip, self.kinds
+        if chip is None:
+            return []
+        rows, columns = mesh_of(chip.tiles)
+        numbers = [chip.tiles_per_chip] if kinds is None else [kind.tiles or 0 for kind in kinds]
+        held = [number for number, tiles in enumerate(numbers) for _ in range(tiles)]
+        return held + [-1] * (rows * columns - len(held))
+
+    @property
+    def arrays_per_tile(self) -> tuple[int, ...]:
+        """Arrays of a tile of every kind; none without [chip]."""
+        return tuple(own.chip.arrays_per_tile for own in self.each_kind if own.chip is not None)
+
+    @property
+    def chip_arrays(self) -> tuple[int, ...]:
+        """Arrays of every kind on all chips; none without [chip]."""
+        if self.chip is None or self.kinds is None:
+            return () if self.chip is None else (self.chip.arrays,)
+        return tuple(kind.arrays or 0 for kind in self.kinds)
 
     @property
     def each_kind(self) -> tuple[Hardware, ...]:
@@ -329,6 +354,9 @@ class Hardware(HardwareTables):
         kinds = self.kinds or ()
         numbers = dict(given) if isinstance(given, Mapping) else numbers_of_kinds(given)
         known = tuple(kind.name for kind in kinds)
+        if self.chip is not None:
+            words = f"follow from the tiles of kinds: --set kinds.{known[0] if known else 'NAME'}.tiles=N"
+            raise SpecError("arrays", f"{words}, or one number for all kinds")
         for name, number in numbers.items():
             check_known("kind of arrays", name, known)
             if not is_whole(number, 1, MOST_ARRAYS):
@@ -339,7 +367,11 @@ class Hardware(HardwareTables):
 
     @model_serializer(mode="wrap")
     def _without_absent(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return _given(handler(self))
+        document = _given(handler(self))
+        for kind in document.get("kinds", ()):
+            if kind.get("tiles") is not None:  # which give its arrays
+                kind.pop("arrays", None)
+        return document
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row for every value given: its dotted name, "crossbar.wordlines", and the value."""
@@ -399,6 +431,28 @@ def _given(document: dict[str, Any]) -> dict[str, Any]:
 
 
 _HARDWARE: TypeAdapter[Hardware] = TypeAdapter(Hardware)
+
+
+def _in_tiles(chip: Chip, kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    """Return the kinds with the arrays of their tiles. Raises the fault of tiles that a chip cannot have."""
+    if chip.sharing == "layer":
+        raise fault('kinds: chip.sharing = "layer" is not modelled with kinds: leave it out')
+    found = list[Kind]()
+    for kind in kinds:
+        if kind.tiles is None:
+            raise fault(f"kinds: {kind.name!r} needs tiles, the number of its tiles on a chip, beside [chip]")
+        per_tile = chip.arrays_per_tile if kind.chip is None else kind.chip.arrays_per_tile
+        arrays = kind.tiles * per_tile * chip.chip_count
+        if arrays > MOST_ARRAYS:
+            raise fault(f"kinds: {kind.name!r} has {arrays} arrays in all, the limit is {MOST_ARRAYS}")
+        if kind.arrays not in (None, arrays):
+            words = f"{kind.arrays} arrays of {kind.name!r} are not the {arrays} of its tiles"
+            raise fault(f"kinds: {words}: leave arrays out")
+        found.append(kind.model_copy(update={"arrays": arrays}))
+    if (taken := sum(kind.tiles or 0 for kind in kinds)) > chip.tiles_per_chip:
+        words = f"have {taken} tiles of each chip together, which has {chip.tiles_per_chip}"
+        raise fault(f"kinds: {words}: give more tiles in [chip], or fewer of a kind")
+    return tuple(found)
 
 
 def _check_size(old: Hardware, new: Hardware, where: str, kept: list[str], remedy: str) -> None:

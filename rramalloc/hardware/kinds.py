@@ -19,12 +19,19 @@ Values = dict[str, Any]
 AnyHardware = TypeVar("AnyHardware", bound=HardwareTables)
 
 
+class TileOfKind(Record):
+    """What a kind replaces of [chip]: the arrays of its tiles."""
+
+    arrays_per_tile: Annotated[int, Field(ge=1, le=MOST_ARRAYS)]
+
+
 class Kind(Record):
     """A kind of arrays: a partial hardware document.
 
     name: in options and results; arrays: of this kind on the chip, None for as many as the budget allows;
     crossbar, timing, energy: values that replace those of the hardware; processor: the digital unit that
-    stands in place of an array. Raises SpecError for a digital unit that has values of arrays.
+    stands in place of an array; tiles: of each chip that hold arrays of this kind, of which `chip` may
+    replace arrays_per_tile. Raises SpecError for a digital unit that has values of arrays.
     """
 
     name: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -33,6 +40,8 @@ class Kind(Record):
     timing: Values | None = Field(None, exclude_if=absent)
     energy: Values | None = Field(None, exclude_if=absent)
     processor: Processor | None = Field(None, exclude_if=absent)
+    tiles: Annotated[int, Field(ge=1, le=MOST_ARRAYS)] | None = Field(None, exclude_if=absent)
+    chip: TileOfKind | None = Field(None, exclude_if=absent)
 
     @model_validator(mode="after")
     def _is_one_engine(self) -> Self:
@@ -51,6 +60,8 @@ class Kind(Record):
         document = hardware.to_dict()
         document.pop("kinds", None)
         replaced = {"crossbar": self.crossbar, "timing": self.timing, "energy": self.energy}
+        if self.chip is not None:
+            replaced["chip"] = self.chip.model_dump()
         for table, values in replaced.items():
             if values is not None:
                 document[table] = document.get(table, {}) | values

@@ -23,7 +23,7 @@ OF_ONE_SIZE = ("area_um2", "read_pj", "leakage_mw")
 _DOTTED = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*|kinds\.[A-Za-z0-9_.-]+")
 _OF_KINDS = "kinds"
 _TABLES_OF_KINDS = ("crossbar", "timing", "energy")
-_NUMBERS_OF_KINDS = ("arrays",)
+_NUMBERS_OF_KINDS = ("arrays", "tiles", "chip.arrays_per_tile")
 
 
 @cache

@@ -40,6 +40,9 @@ from typing import NamedTuple
 from rramalloc.choices import MAPPINGS, Mapping
 from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.network.counts import inputs_of
+from rramalloc.network.network import Network
+from rramalloc.network.node import Stage
 from rramalloc.records import check_known
 
 
@@ -178,6 +181,16 @@ def stored(
     if mapping == "sdk" and room:
         return CopiesSharing(copies, weights, room)
     return CopiesApart(copies, weights, crossbar, mapping, demand(weights, crossbar, mapping, where))
+
+
+def in_units(network: Network, stage: Stage, copies: int) -> StoredCopies:
+    """Return the content of digital units: each copy has one, with the whole matrix of weights of a stage."""
+    outputs = stage.outputs
+    inputs = inputs_of(network, stage) // stage.groups
+    positions = stage.kernel[0] * stage.kernel[1]
+    matrix = WeightMatrix(positions=positions, inputs=inputs, outputs=outputs, columns=outputs, groups=1)
+    whole = Crossbar.model_construct(wordlines=matrix.rows, bitlines=matrix.columns, cell_bits=1)
+    return CopiesApart(copies, matrix, whole, "im2col", 1)
 
 
 def _planes(block: Block, count: int) -> tuple[Block, ...]:

@@ -79,7 +79,8 @@ class EnergyFloor:
         leakage_mw, weights = self.model.leakage_mw or (0.0,), self.problem.storage.weights
         if len(weights) == 1:
             return leakage_mw[0] * self.model.leaking_arrays(arrays)
-        return min(own / weight for own, weight in zip(leakage_mw, weights, strict=True)) * arrays
+        of_arrays = min(own / weight for own, weight in zip(leakage_mw, weights, strict=True)) * arrays
+        return max(of_arrays, self.model.chip_leakage_mw * (1 - SAME_SUM))
 
     def energy_pj(self, arrays: int, latency_ns: float) -> float:
         """Return the least energy with at least `arrays` and `latency_ns`."""

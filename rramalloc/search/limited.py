@@ -246,7 +246,10 @@ def under_limits(problem: Problem, limits: Mapping[str, float]) -> Problem:
         except BudgetError:
             least = Menu.of(problem).smallest_interval(problem)
             raise LimitError("interval_ns", interval_ns, least * step_ns, proven=True) from None
-    left = {name: limit for name, limit in limits.items() if name not in OF_ARRAYS}
+    model = problem.energy
+    in_tiles = len(problem.resources.weights) > 1 and model is not None and model.counts_periphery
+    # The budget keeps to a limit of the area, but not of the tiles that several kinds take beside it.
+    left = {name: limit for name, limit in limits.items() if name not in OF_ARRAYS or in_tiles}
     return with_limits(problem, left) if limits else problem  # empty: the budget keeps to them all
 
 

@@ -504,6 +504,9 @@ class FewestArrays(Objective):
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
         self.target, self.unit = target, problem.resources.unit
+        if self.unit == "um2" and problem.energy is not None and problem.energy.counts_periphery:
+            words = "the area of kinds of arrays is minimised without their tiles, which periphery_um2 adds"
+            raise SpecError("objective", f"{words}: leave periphery_um2 out, or limit --at-most area_um2=X")
 
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:

@@ -204,13 +204,15 @@ class Problem:
         if not limits:
             return 0.0
         step_ns = 1.0 if self.step_time is None else self.time.step_ns(found.copies, found.modes)
-        latency_ns, energy_pj = found.makespan * step_ns, 0.0
-        if "energy_pj" in limits or "power_mw" in limits:
-            energy_pj = self.measured(found.makespan, found.copies, found.modes).energy_pj or 0.0
+        latency_ns, energy_pj, area_um2 = found.makespan * step_ns, 0.0, 0.0
+        if not limits.keys().isdisjoint(("energy_pj", "power_mw", "area_um2")):
+            metrics = self.measured(found.makespan, found.copies, found.modes)
+            energy_pj, area_um2 = metrics.energy_pj or 0.0, metrics.total_um2 or 0.0
         interval = self.time.interval(found.copies, found.modes)
         values = {
             "makespan": found.makespan, "interval": interval, "latency_ns": latency_ns,
             "interval_ns": interval * step_ns, "energy_pj": energy_pj, "power_mw": energy_pj / latency_ns,
+            "area_um2": area_um2,
         }  # fmt: skip
         over += [values[name] / limit - 1 for name, limit in limits.items() if only in ("", name)]
         return worst if (worst := max(over)) > SAME_PRODUCT else 0.0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, in_tiles_nm2
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_leakage_mw, periphery_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Energy
 from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
@@ -114,47 +114,67 @@ class EnergyModel:
         """Whether the hardware gives all that an energy needs."""
         return self.gives_reads and self.leakage_mw is not None
 
-    def leaking_arrays(self, used: int) -> int:
-        """Return the arrays that leak: `used` without [chip], whole tiles if others are gated, else all."""
-        chip = self.hardware.chip
-        if chip is None:
+    def leaking_arrays(self, used: int, kind: int = 0) -> int:
+        """Return the arrays of a kind that leak: `used` without [chip], whole tiles if gated, else all."""
+        if self.hardware.chip is None:
             return used
         if self.energy.idle == "gated":  # whole tiles are switched off, so all arrays of a tile in use leak
-            return -(-used // chip.arrays_per_tile) * chip.arrays_per_tile
-        return max(used, chip.arrays)  # a budget may be larger than the chips
+            return self._tiles(used, kind) * self.hardware.arrays_per_tile[kind]
+        return max(used, self.hardware.chip_arrays[kind])  # a budget may be larger than the chips
+
+    @property
+    def counts_periphery(self) -> bool:
+        """Whether the area is also that of tiles beside their arrays."""
+        return periphery_nm2(self.hardware) > 0
+
+    def _tiles(self, used: int, kind: int) -> int:
+        """Return the fewest tiles that hold arrays of a kind."""
+        return -(-used // self.hardware.arrays_per_tile[kind])
+
+    @cached_property
+    def chip_leakage_mw(self) -> float:
+        """Leakage of the chips whatever is used of them, 0 without [chip] or where they are gated."""
+        return math.fsum(
+            leakage_mw * self.leaking_arrays(0, kind) for kind, leakage_mw in enumerate(self.leakage_mw or ())
+        )
 
     def area_um2(self, used: int) -> float | None:
         """Return the area of `used` arrays of the first kind, and of the fewest tiles that hold them."""
+        return self._in_tiles_um2([used])
+
+    def _in_tiles_um2(self, used: Sequence[int]) -> float | None:
+        """Return the area of arrays of every kind and of the periphery of the tiles that hold them."""
         if self.array_nm2 is None:
             return None
-        return self._in_tiles_um2(used, used * self.array_nm2[0])
-
-    def _in_tiles_um2(self, used: int, arrays_nm2: int) -> float:
-        """Return the area of arrays and of the periphery of the fewest tiles that hold them."""
-        return in_tiles_nm2(self.hardware, used, arrays_nm2) / NM2_PER_UM2
+        arrays_nm2 = sum(arrays * nm2 for arrays, nm2 in zip(used, self.array_nm2, strict=False))
+        tiles = 0 if self.hardware.chip is None else sum(self._tiles(own, at) for at, own in enumerate(used))
+        return (arrays_nm2 + tiles * periphery_nm2(self.hardware)) / NM2_PER_UM2
 
     @property
     def chip_area_um2(self) -> float | None:
         """Area of all arrays and tiles of the chips, None where they are not given."""
-        return None if self.hardware.chip is None else self.area_um2(self.hardware.chip.arrays)
+        return None if self.hardware.chip is None else self._in_tiles_um2(self.hardware.chip_arrays)
 
     def measure(
         self, modes: Sequence[Mode], copies: Copies, storage: Storage, latency_ns: float | None
     ) -> Metrics:
         """Return energy and area of an allocation; latency_ns: of one input, None if no time is given."""
         used, kinds = storage.taken(modes, copies), np.array([mode.kind for mode in modes], dtype=np.int64)
-        taken, arrays = used.astype(np.float64), int(used.sum())
+        taken = used.astype(np.float64)
+        of_kinds = [int(used[kinds == kind].sum()) for kind in range(len(self.hardware.each_kind))]
         reading = self._reading(modes, copies, storage)
         leakage_pj, idle_pj = None, 0.0
         if self.leakage_mw is not None and latency_ns is not None:
             leakage_pj = np.array(self.leakage_mw)[kinds] * taken * latency_ns
-            # Arrays that no stage uses leak too, as those of the first kind: a chip has one kind.
-            idle_pj = self.leakage_mw[0] * (self.leaking_arrays(arrays) - arrays) * latency_ns
+            idle_pj = math.fsum(  # arrays that no stage uses leak too
+                leakage_mw * (self.leaking_arrays(arrays, kind) - arrays) * latency_ns
+                for kind, (leakage_mw, arrays) in enumerate(zip(self.leakage_mw, of_kinds, strict=True))
+            )
         area_um2, total_um2 = None, None
         if self.array_nm2 is not None:
             nm2 = np.array(self.array_nm2, dtype=np.int64)[kinds]
             area_um2 = taken * (nm2 / NM2_PER_UM2)
-            total_um2 = self._in_tiles_um2(arrays, int((used * nm2).sum()))
+            total_um2 = self._in_tiles_um2(of_kinds)
         return Metrics(
             reading,
             None if reading is None or self.energy.pj_per_byte is None else self.moved_pj,

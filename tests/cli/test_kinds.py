@@ -31,7 +31,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "place pair.json --allocation a.json",
         "verify pair.json --allocation a.json",
         "export pair.json --allocation a.json --to json",
         "optimize pair.json --hardware kinds.toml --arrays 3 --reload",

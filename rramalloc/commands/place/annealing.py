@@ -77,11 +77,15 @@ class PieceLists(NamedTuple):
 
 
 class TileLists(NamedTuple):
-    """Free arrays and first piece of every tile, -1 for none; of_one: whether it holds one stage only."""
+    """Free arrays and first piece of every tile, -1 for none; of_one: whether it holds one stage only.
+
+    kind: of its arrays.
+    """
 
     room: Ints
     head: Ints
     of_one: bool
+    kind: Ints
 
 
 class Units(NamedTuple):
@@ -600,7 +604,7 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
         whole = part * q.state[2] < done
         at_random = whole or _next(q.state, 2) == 0
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
-        if a == b:
+        if a == b or tiles.kind[a] != tiles.kind[b]:
             continue
         if whole:
             hops = _send_all(tiles.head[a], b, q) + _send_all(tiles.head[b], a, q)
@@ -679,7 +683,7 @@ class Search(NamedTuple):
         places = _places(layout.sites, Mesh.of(chip))
         size, site, stages = pieces.arrays, layout.site.copy(), pieces.stages
         head, (before, after) = np.full(tiles, -1), np.full((2, len(site)), -1)
-        room = np.full(tiles, chip.arrays_per_tile)
+        room = layout.room.copy()
         stage, unit, piece, copies = pieces.units.T
         alike = np.where(pieces.is_whole, pieces.stage, np.arange(stages, stages + len(site)))
         begins = np.flatnonzero(np.diff(unit, prepend=-1))
@@ -709,7 +713,7 @@ class Search(NamedTuple):
         problem = Problem(
             places,
             lists,
-            TileLists(room, head, chip.sharing == "layer"),
+            TileLists(room, head, chip.sharing == "layer", layout.kinds),
             units,
             _neighbours(p, c, flows.size_bytes / pairs, busy, stages),
             _neighbours(c, p, flows.size_bytes / pairs, busy, stages),

@@ -33,7 +33,7 @@ from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
 from rramalloc.errors import CapacityError, SpecError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import MAX_LINES, Chip, mesh_of
+from rramalloc.hardware.tables import MAX_LINES, mesh_of
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
@@ -281,18 +281,19 @@ def arrange(
     which are taken as they are.
     Raises SpecError or CapacityError if it cannot be placed.
     """
-    chip, flows = chip_of(hardware), Flows.of(graph, hardware)
+    flows = Flows.of(graph, hardware)
     widths = row_block_widths(graph.network, hardware, dict(zip(graph.names, graph.blocks, strict=True)))
     improver = _Improver(seed, stop or Work(), timer, is_striped=widths is None)
     if kept:
-        read = improver.timed(_layout_of(kept, graph.names, held, flows, chip))
+        read = improver.timed(_layout_of(kept, graph, held, flows, hardware))
         return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
     for filled in _fillings(graph, held, hardware, widths):
         *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
         heights = [MAX_LINES if widths is None else 1] * len(held)
         pieces = Pieces.of(held, flows, (rows[0], rows[1], rows[2]), heights, {})
-        starts.append(improver.striped(_on_best_curve(pieces, tile, chip)))
+        layout = _on_best_curve if hardware.kinds is None else _on_own_tiles
+        starts.append(improver.striped(layout(pieces, tile, hardware)))
     constructed = min(map(_cost, starts))
     chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
     if work is None:
@@ -406,12 +407,13 @@ class _Improver:
 
 def _layout_of(
     kept: Sequence[LayerPlaces],
-    names: Sequence[str],
+    graph: StageGraph,
     held: Sequence[StoredCopies],
     flows: Flows,
-    chip: Chip,
+    hardware: Hardware,
 ) -> Layout:
     """Return the layout that a file keeps. Raises SpecError unless it places each array of each copy once."""
+    names = graph.names
     number, heights = {name: stage for stage, name in enumerate(names)}, [1] * len(names)
     rows = list[tuple[int, ...]]()
     for each in kept:
@@ -427,11 +429,17 @@ def _layout_of(
             words = f"the file places {int(own.sum())} arrays, its copies take {need}"
             raise SpecError(f"places of {name[:60]!r}", f"{words}: {remedy}")
     sites, tile = distinct(np.column_stack(site))
-    there = {tuple(site) for site in Mesh.of(chip).all_sites().tolist()}
-    is_there = there.issuperset(map(tuple, sites.tolist()))
-    if not is_there or np.bincount(tile, arrays).max(initial=0) > chip.arrays_per_tile:
-        raise SpecError("places", f"a tile does not hold what the file puts there: {remedy}")
-    return Layout(Pieces.of(held, flows, (stage, arrays, copy), heights, {}), tile, sites, chip)
+    there = {tuple(site) for site in Mesh.of(chip_of(hardware)).all_sites().tolist()}
+    fault = f"a tile does not hold what the file puts there: {remedy}"
+    if not there.issuperset(map(tuple, sites.tolist())):
+        raise SpecError("places", fault)
+    pieces = Pieces.of(held, flows, (stage, arrays, copy), heights, {})
+    layout = _on_sites(pieces, tile, sites, hardware)
+    of_stage_kind = np.array([mode.kind for mode in graph.modes], dtype=np.int64)
+    is_of_kind = (layout.kinds[tile] == of_stage_kind[stage]).all()
+    if not is_of_kind or (np.bincount(tile, arrays, len(sites)) > layout.room).any():
+        raise SpecError("places", fault)
+    return layout
 
 
 def is_room_for(graph: StageGraph, held: Sequence[StoredCopies], hardware: Hardware) -> bool:
@@ -451,6 +459,9 @@ def _fillings(
     demand = np.array([each.together for each in held], dtype=np.int64)
     copies = np.array([len(each) for each in held], dtype=np.int64)
     chip = chip_of(hardware)
+    if hardware.kinds is not None:
+        yield _of_kinds(graph, demand, copies, hardware)
+        return
     tiles = Tiles(chip.tile_count, chip.arrays_per_tile)
     arrays = [int(d) * int(n) for d, n in zip(demand, copies, strict=True)]
     most = max(graph.network_order, key=lambda stage: arrays[stage])
@@ -478,15 +489,53 @@ def _fillings(
         yield dense(demand, copies, tiles)
 
 
-def _on_best_curve(pieces: Pieces, tile: Ints, chip: Chip) -> Layout:
+def _of_kinds(graph: StageGraph, demand: Ints, copies: Ints, hardware: Hardware) -> Filled:
+    """Return the filling of the tiles of every kind with its stages; tiles by their number in all sites.
+
+    Raises CapacityError.
+    """
+    tiles_of_chip = hardware.kind_of_tiles[: chip_of(hardware).tiles_per_chip]
+    kinds = np.tile(np.array(tiles_of_chip, dtype=np.int64), chip_of(hardware).chip_count)
+    of_stage, parts = np.array([mode.kind for mode in graph.modes]), list[Filled]()
+    for kind in np.unique(of_stage).tolist():
+        stages, own = np.flatnonzero(of_stage == kind), np.flatnonzero(kinds == kind)
+        tiles = Tiles(len(own), hardware.arrays_per_tile[kind])
+        arrays = demand[stages] * copies[stages]
+        most = int(stages[arrays.argmax()])
+        largest = graph.names[most], int(copies[most]), int(demand[most])
+        need = int(arrays.sum())
+        if need > tiles.count * tiles.arrays or need > MAX_PLACED:
+            raise CapacityError(need, tiles.count, tiles.arrays, largest)
+        filled, proven = construct(demand[stages], copies[stages], tiles)
+        if filled is None:
+            raise CapacityError(need, tiles.count, tiles.arrays, largest, proven=proven)
+        parts.append(Filled(stages[filled.stage], filled.arrays, own[filled.tile]))
+    return Filled(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _on_sites(pieces: Pieces, tile: Ints, sites: Ints, hardware: Hardware) -> Layout:
+    """Return the layout with the pieces in these tiles, of which each has arrays of one kind."""
+    chip = chip_of(hardware)
+    kinds = np.array(hardware.kind_of_tiles, dtype=np.int64)[
+        sites[:, 2] * mesh_of(chip.tiles)[1] + sites[:, 3]
+    ]
+    room = np.array([*hardware.arrays_per_tile, 0], dtype=np.int64)[kinds]
+    return Layout(pieces, tile, sites, chip, kinds, room)
+
+
+def _on_own_tiles(pieces: Pieces, tile: Ints, hardware: Hardware) -> Layout:
+    """Return the layout with the pieces in these of all tiles."""
+    return _on_sites(pieces, tile, Mesh.of(chip_of(hardware)).all_sites(), hardware)
+
+
+def _on_best_curve(pieces: Pieces, tile: Ints, hardware: Hardware) -> Layout:
     """Return the layout on the curve over the mesh along which the pieces cost least; tile: of each, its
     number along it."""
-    tiles, mesh = int(tile.max()) + 1, Mesh.of(chip)
-    layouts = [Layout(pieces, tile, curve, chip) for curve in mesh.curves(tiles)]
-    best = min(layouts, key=_cost)
+    tiles, mesh = int(tile.max()) + 1, Mesh.of(chip_of(hardware))
+    best = min((_on_sites(pieces, tile, curve, hardware) for curve in mesh.curves(tiles)), key=_cost)
     if mesh.count > _ALL_TILES:
-        return replace(best, sites=best.sites[: tiles + tiles // 4])
+        return _on_sites(pieces, tile, best.sites[: tiles + tiles // 4], hardware)
     sites = mesh.all_sites()
     place = {tuple(site): number for number, site in enumerate(sites.tolist())}
     to = np.array([place[tuple(site)] for site in best.sites.tolist()], dtype=np.int64)
-    return Layout(pieces, to[tile], sites, chip)
+    return _on_sites(pieces, to[tile], sites, hardware)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, PlacedLayer, Placement
 from rramalloc.errors import MisplacedError
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Chip, mesh_of
 from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
@@ -47,6 +48,7 @@ def check_placement(
     needs = _needs(placement, network, where)
     for entry, fault in chain(
         _faults_of_places(placement, chip),
+        _faults_of_kinds(placement, chip),
         _faults_of_layers(placement, needs, copies, blocks),
         _faults_of_blocks(placement, needs),
         _faults_of_tiles(placement, chip),
@@ -98,7 +100,7 @@ def _need(
 
     Source: docs/sources/model.md 3 and 10, docs/sources/companions.md 3.
     """
-    hardware, mapping = placement.hardware, placement.options.mapping
+    hardware, mapping = _kind_of(placement, layer, stage, where), placement.options.mapping
     wordlines, bitlines = hardware.crossbar.wordlines, hardware.crossbar.bitlines
     groups = 1 if hardware.dense_groups else stage.groups
     smallest = stage.stride if isinstance(stage, ConvTranspose) else (1, 1)
@@ -106,6 +108,10 @@ def _need(
     if layer is not None:
         fold, block, copies = layer.fold or fold, layer.block or block, layer.copies
     most = _blocks_of_windows(network, stage, smallest, block, where)
+    if hardware.processor is not None:
+        rows = stage.kernel[0] * stage.kernel[1] * inputs_of(network, stage) // stage.groups
+        units = {(copy, 0, 0): (rows, stage.outputs, 1) for copy in range(copies)}
+        return _Need(most, smallest, block, 1, units, 1)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])
     channels = inputs_of(network, stage) // groups * fold[0] * fold[1]
@@ -144,6 +150,17 @@ def _need(
                 at = replica, unit * len(row_cuts) + i, unit * len(column_cuts) + j
                 arrays[at] = here * high, here * wide, 1
     return _Need(most, smallest, block, demand * planes, arrays, planes)
+
+
+def _kind_of(placement: Placement, layer: PlacedLayer | None, stage: Stage, where: str) -> Hardware:
+    """Return the hardware with the arrays of the kind of a layer. Raises MisplacedError for none."""
+    hardware = placement.hardware
+    if hardware.kinds is None:
+        return hardware
+    kinds = {kind.name: own for kind, own in zip(hardware.kinds, hardware.each_kind, strict=True)}
+    if layer is None or layer.kind not in kinds:
+        raise MisplacedError(where, f"layer {brief(stage.name)}", f"needs a kind: {', '.join(kinds)}")
+    return kinds[layer.kind]
 
 
 def _pixels_read(stage: Stage, axis: int, windows: int) -> int:
@@ -187,11 +204,16 @@ def _lengths(whole: int, most: int) -> list[int]:
 def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
     """Yield physical arrays that do not exist, or are used twice."""
     seen: dict[tuple[int, ...], int] = {}
+    per_tile = {
+        kind.name: chip.arrays_per_tile if kind.chip is None else kind.chip.arrays_per_tile
+        for kind in placement.hardware.kinds or ()
+    }
+    most = {layer.name: per_tile[layer.kind] for layer in placement.layers if layer.kind in per_tile}
     for number, array in enumerate(placement.arrays):
         places: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...] = (
             ("chip", array.chip, mesh_of(chip.chips)),
             ("tile", array.tile, mesh_of(chip.tiles)),
-            ("index", (array.index,), (chip.arrays_per_tile,)),
+            ("index", (array.index,), (most.get(array.layer, chip.arrays_per_tile),)),
         )
         for name, at, there in places:
             if any(part >= count for part, count in zip(at, there, strict=True)):
@@ -204,6 +226,22 @@ def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
         if first != number:
             place = f"{_at(array)}, index {array.index}"
             yield f"arrays[{number}]", f"is the physical array of arrays[{first}] again ({place})"
+
+
+def _faults_of_kinds(placement: Placement, chip: Chip) -> Faults:
+    """Yield arrays in a tile of another kind than that of their layer: kinds follow in raster order."""
+    kinds, first, wide = placement.hardware.kinds, 0, mesh_of(chip.tiles)[1]
+    if kinds is None:
+        return
+    tiles, of_layer = dict[str | None, range](), {layer.name: layer.kind for layer in placement.layers}
+    for kind in kinds:
+        tiles[kind.name] = range(first, first + (kind.tiles or 0))
+        first += kind.tiles or 0
+    for number, array in enumerate(placement.arrays):
+        kind_of_layer = of_layer.get(array.layer)
+        if array.tile[0] * wide + array.tile[1] not in tiles.get(kind_of_layer, range(0)):
+            words = f"is in {_at(array)}, which has no arrays of the kind of {brief(array.layer)}"
+            yield f"arrays[{number}]", f"{words} ({kind_of_layer})"
 
 
 def _faults_of_layers(

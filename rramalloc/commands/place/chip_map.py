@@ -53,7 +53,7 @@ class _Map:
             if array.layer not in number:
                 where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
                 raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
-        room = max([array.index + 1 for array in arrays] + [chip.arrays_per_tile if chip else 1])
+        room = max([array.index + 1 for array in arrays] + [*placement.hardware.arrays_per_tile, 1])
         return cls(placement, mesh, corner, number, room)
 
     def middle(self, chip: Place, tile: Place) -> Place:

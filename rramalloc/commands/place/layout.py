@@ -63,7 +63,10 @@ class Flows:
         (`StageGraph.edges`)."""
         edges = sorted(graph.edges, key=lambda edge: (edge.producer, edge.consumer))
         channels = [graph.channels(edge.producer) for edge in edges]
-        slices = [hardware.of_layer(layer).columns_per_weight for layer in graph.layers]
+        kinds = [hardware.each_kind[mode.kind] for mode in graph.modes]
+        slices = [
+            own.of_layer(each).columns_per_weight for each, own in zip(graph.layers, kinds, strict=True)
+        ]
         value_bytes = hardware.precision.output_bits / BITS_PER_BYTE
         return cls(
             np.array([edge.producer for edge in edges], dtype=np.int64),
@@ -221,12 +224,18 @@ def _in_order(held: StoredCopies, number: int, height: int) -> list[Block]:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """Pieces in tiles. site: int64, tile of every piece; sites: int64 (k, 4), all tiles; chip: of them."""
+    """Pieces in tiles.
+
+    site: int64, tile of every piece; sites: int64 (k, 4), all tiles; chip: of them; kinds: int64, of the
+    arrays of every tile, and room: int64, how many it has.
+    """
 
     pieces: Pieces
     site: Ints
     sites: Ints
     chip: Chip
+    kinds: Ints
+    room: Ints
 
     def contents(self) -> Iterator[tuple[int, int, Site, list[Block]]]:
         """Yield the stage, copy, tile and blocks of every piece, stage after stage, set after set.

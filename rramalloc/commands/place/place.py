@@ -20,7 +20,7 @@ from rramalloc.allocation.allocation_input import AllocationInput, AllocationLik
 from rramalloc.allocation.case import Case, hardware_warnings
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
-from rramalloc.allocation.optimize import utilisation
+from rramalloc.allocation.optimize import kind_of, utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.commands.place.arrange import Arrangement, arrange, is_room_for
 from rramalloc.commands.place.check import check_placement
@@ -47,8 +47,9 @@ from rramalloc.commands.place.transfer import (
 )
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.tables import mesh_of
 from rramalloc.importers import NetworkLike
-from rramalloc.mapping.blocks import Block, StoredCopies, stored
+from rramalloc.mapping.blocks import Block, StoredCopies, in_units, stored
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.mapping.options import MappingOptions
@@ -59,7 +60,7 @@ from rramalloc.records import check_range
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Status
 from rramalloc.timing.latency_table import LatencyTableLike
-from rramalloc.timing.simulate import blocks_by_name, copies_by_name
+from rramalloc.timing.simulate import copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted, duration, share
 from rramalloc.version import __version__
@@ -110,8 +111,8 @@ class StoredNetwork:
         """
         hardware, options = source.hardware, source.options
         plain = StageGraph.build(network, options)
-        graph = plain.in_blocks(blocks_by_name(plain, source.blocks, source.where))
-        if graph is not plain and options.mapping != "sdk":
+        graph = plain.in_modes(source.modes(plain, hardware.kinds))
+        if graph.blocks != plain.blocks and options.mapping != "sdk":
             raise SpecError(
                 source.where,
                 f"block: copies of more than their smallest block of windows lie on arrays with mapping "
@@ -132,14 +133,21 @@ class StoredNetwork:
     ) -> StoredNetwork:
         """Return it with these copies. sizes: of folds, as the options say if None."""
         network, held = graph.network, list[StoredCopies]()
-        sizes = folds(network, graph.layers, hardware, options) if sizes is None else sizes
+        kinds = [hardware.each_kind[mode.kind] for mode in graph.modes]
+        if sizes is None and options.fold:
+            each = zip(graph.layers, kinds, strict=True)
+            sizes = [size for stage, own in each for size in folds(network, [stage], own, options) or ()]
         every = sizes or [UNFOLDED] * len(graph.layers)
-        for stage, grid, size, count in zip(graph.layers, graph.grids, every, copies.tolist(), strict=True):
-            weights = WeightMatrix.of(network, stage, hardware, grid.block)
+        rows = zip(graph.layers, graph.grids, every, copies.tolist(), kinds, strict=True)
+        for stage, grid, size, count, own in rows:
+            if own.processor is not None:
+                held.append(in_units(network, stage, count))
+                continue
+            weights = WeightMatrix.of(network, stage, own, grid.block)
             if size != UNFOLDED:
-                weights = folded_weights(network, stage, hardware, size)
+                weights = folded_weights(network, stage, own, size)
             where = f"{network.where}: node {stage.name[:60]!r}"
-            held.append(stored(weights, hardware.crossbar, options.mapping, count, where))
+            held.append(stored(weights, own.crossbar, options.mapping, count, where))
         return cls(graph, copies, sizes, held, options)
 
 
@@ -390,7 +398,8 @@ def _layers(
         share = None
         if in_modes:
             mode = graph.network, graph.stages[stage], graph.blocks[stage]
-            share = utilisation(*mode, held.copies, len(held) * held.together, source.hardware)
+            own = source.hardware.each_kind[graph.modes[stage].kind]
+            share = utilisation(*mode, held.copies, len(held) * held.together, own)
         layers.append(
             PlacedLayer(
                 name=name,
@@ -401,6 +410,7 @@ def _layers(
                 fold=None if stored.sizes is None else stored.sizes[stage],
                 block=graph.blocks[stage] if in_modes else None,
                 utilisation=share,
+                kind=kind_of(source.hardware, graph.modes[stage]),
             )
         )
     return tuple(layers)
@@ -425,12 +435,16 @@ def _flows(
 
 def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
     """Return the tiles in use, by chip and tile; `arrays` is in that order."""
-    room, used, cells = chip_of(hardware).arrays_per_tile, Counter[tuple[Pair, Pair]](), Counter[Any]()
+    used, cells = Counter[tuple[Pair, Pair]](), Counter[Any]()
     for array in arrays:
         used[array.chip, array.tile] += 1
         cells[array.chip, array.tile] += array.rows * array.columns
-    most = hardware.crossbar.wordlines * hardware.crossbar.bitlines * room
-    return tuple(
-        TileUse(chip=at[0], tile=at[1], arrays=count, utilisation=count / room, cells=cells[at] / most)
-        for at, count in used.items()
-    )
+    wide, kinds = mesh_of(chip_of(hardware).tiles)[1], hardware.kind_of_tiles
+    found = list[TileUse]()
+    for (chip, tile), count in used.items():
+        kind = kinds[tile[0] * wide + tile[1]]
+        own, room = hardware.each_kind[kind], hardware.arrays_per_tile[kind]
+        most = room * own.crossbar.wordlines * own.crossbar.bitlines
+        filled = count / room if own.processor is not None else cells[chip, tile] / most
+        found.append(TileUse(chip=chip, tile=tile, arrays=count, utilisation=count / room, cells=filled))
+    return tuple(found)

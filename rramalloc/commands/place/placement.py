@@ -44,7 +44,7 @@ class PlacedArray(Record):
     array in its tile; replica: copy of the layer, the first that the array holds; copies: that share the
     array, left out of files unless the mapping is "sdk"; row_block, column_block: as `mapping.blocks`
     numbers them; plane: which slice or polarity of them it holds, left out of files where an array holds all;
-    rows, columns: wordlines and bitlines in use.
+    rows, columns: wordlines and bitlines in use; of a digital unit those of its matrix of weights.
     """
 
     chip: Place
@@ -56,14 +56,15 @@ class PlacedArray(Record):
     row_block: IndexInFile
     column_block: IndexInFile
     plane: IndexInFile = 0
-    rows: LineCount
-    columns: LineCount
+    rows: PositiveCount
+    columns: PositiveCount
 
 
 class PlacedLayer(Foldable):
     """One stage. copies: of its weights; tiles: that hold some; straddling: copies in several tiles.
 
-    utilisation: share of the cells of its arrays that hold weights; there where `block` is.
+    utilisation: share of the cells of its arrays that hold weights; there where `block` is; kind: of its
+    arrays or units, left out of files where there is one.
     """
 
     name: Name
@@ -72,6 +73,7 @@ class PlacedLayer(Foldable):
     tiles: IndexInFile
     straddling: IndexInFile
     utilisation: NonNegativeFloat | None = Field(None, exclude_if=absent)
+    kind: Name | None = Field(None, exclude_if=absent)
 
 
 class Flow(Record):

@@ -19,7 +19,7 @@ ROOM = Room(
         "placement": "view:placement_view",
     },
     reads={
-        "place": "case -kinds limits",
+        "place": "case limits",
         "--placed": "case -kinds limits question",
     },
 )

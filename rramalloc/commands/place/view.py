@@ -35,7 +35,7 @@ def _tables(placement: Placement) -> Iterator[Table]:
     yield table(
         "Placed layers",
         placement.layers,
-        "layer=name, arrays_per_copy, copies, block?, tiles, straddling, utilisation?",
+        "layer=name, kind?, arrays_per_copy, copies, block?, tiles, straddling, utilisation?",
         spare="straddling utilisation arrays_per_copy tiles",
         note="Tiles: that hold some of it. Straddling: copies that lie in several tiles. Utilisation: cells "
         "of its arrays with weights.",
@@ -62,7 +62,7 @@ def _tables(placement: Placement) -> Iterator[Table]:
 
 def _facts(placement: Placement) -> Iterator[Fact]:
     traffic, chip = placement.traffic, placement.hardware.chip
-    yield Fact("arrays", len(placement.arrays), note=f"used of {0 if chip is None else chip.arrays}")
+    yield Fact("arrays", len(placement.arrays), note=f"used of {sum(placement.hardware.chip_arrays)}")
     filled = sum(tile.utilisation for tile in placement.tiles) / len(placement.tiles)
     cells = sum(tile.cells for tile in placement.tiles) / len(placement.tiles)
     used = f"{share(filled)} of their arrays and {share(cells)} of their cells"
