@@ -34,7 +34,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "verify pair.json --allocation a.json",
         "export pair.json --allocation a.json --to json",
         "optimize pair.json --hardware kinds.toml --arrays 3 --reload",
-        "optimize pair.json --hardware kinds.toml --arrays 3 --placed",
         "evaluate pair.json --hardware kinds.toml --arrays 3",
         "optimize pair.json --hardware kinds.toml --method gain",
     ],

@@ -20,6 +20,6 @@ ROOM = Room(
     },
     reads={
         "place": "case limits",
-        "--placed": "case -kinds limits question",
+        "--placed": "case limits question",
     },
 )
