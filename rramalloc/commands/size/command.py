@@ -12,7 +12,7 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Format, Help, Value, described
+from rramalloc.cli.parameters import PLACED, Format, Help, Value, described
 from rramalloc.errors import InfeasibleError, SpecError
 
 _EVERY_S = 10.0  # between two lines of progress in a file
@@ -27,6 +27,7 @@ SIZE: Help = {
     "target_ns": (Value("T", unit="ns"), "The latency to be reached, e.g. 2ms."),
     "target_interval": ("N|T", "The interval between inputs to be reached, in steps or as a time."),
     "target_throughput": (Value("N", unit="inputs/s"), "The inputs a second to be reached, e.g. 2k."),
+    "placed": PLACED,
     "work": ("N", "Effort for a network on a candidate at most, in units of 0.05 s of a core."),
     "most_candidates": ("N", "Candidates above which nothing is searched."),
     "store": ("FILE", "Keep every search in it, so that the same command goes on from there."),
@@ -38,7 +39,7 @@ SIZE: Help = {
 
 @described(
     SIZE,
-    goal="choose zip minimise stored target target_ns target_interval target_throughput",
+    goal="choose zip minimise stored target target_ns target_interval target_throughput placed",
     search="most_candidates store scheduler jobs",
     output="example",
 )
@@ -56,6 +57,7 @@ def command(
     target_ns: float | None = None,
     target_interval: str | None = None,
     target_throughput: float | None = None,
+    placed: bool = False,
     mapping: Mapping | None = None,
     fc: FullyConnected | None = None,
     host: list[str] | None = None,
@@ -117,6 +119,7 @@ def command(
         "seed": seed,
         "work": work,
         "most_candidates": most_candidates,
+        "placed": placed or None,
     }
     from rramalloc.commands.size.size import progress_words
     from rramalloc.commands.size.size import size as run_size

@@ -111,7 +111,8 @@ class SizeQuestion(Record):
     `--set` takes them; networks: with their goals;
     choose: values by dotted name, `crossbar` for rows and columns together, `hardware` for whole files or
     presets; zip: groups of these lists that advance together; work: units of search of a network on one
-    candidate at most; most_candidates: above which nothing is searched.
+    candidate at most; most_candidates: above which nothing is searched; placed: whether goals are to be
+    reached with the transfers between the tiles of a placement.
     Raises SpecError.
     """
 
@@ -127,6 +128,7 @@ class SizeQuestion(Record):
     work: Annotated[int, Field(ge=1, le=MAX_WORK)] = DEFAULT_WORK
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     most_candidates: Annotated[int, Field(ge=1, le=10**6)] = MOST_CANDIDATES
+    placed: bool = False
 
     @model_validator(mode="after")
     def _tied(self) -> Self:

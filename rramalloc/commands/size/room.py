@@ -20,5 +20,5 @@ ROOM = Room(
         "size": "view:sizing_view",
     },
     needs=("sweep",),
-    reads={"size": "case limits target interval"},
+    reads={"size": "case limits target interval placed"},
 )

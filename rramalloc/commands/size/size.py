@@ -12,15 +12,18 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import checked_allocation, propose
+from rramalloc.allocation.optimize import question as objective_with_start
+from rramalloc.allocation.question import Question
 from rramalloc.commands.size.first_bounds import FirstBounds
 from rramalloc.commands.size.question import (
     SizedNetwork,
@@ -39,20 +42,21 @@ from rramalloc.commands.size.sizing import (
     Sizing,
 )
 from rramalloc.commands.size.task import SizeTask, TaskResult, missed_by, out_of_reach
-from rramalloc.errors import InfeasibleError, RramallocError, SpecError, TargetError
+from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.files import beside
 from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
-from rramalloc.hardware.tables import MAX_LINES
+from rramalloc.hardware.tables import MAX_LINES, Chip
 from rramalloc.network.shipped import shipped_network
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, parse
+from rramalloc.room import load_from
 from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
-from rramalloc.units import counted, number_of, rounded
+from rramalloc.units import Unit, counted, number_of, plain_quantity, rounded
 from rramalloc.version import __version__
 
 if TYPE_CHECKING:
@@ -64,6 +68,7 @@ _WORKS = (1, 4, 20)
 # alone, so that the result does not depend on the number of cores.
 _TOGETHER = 2  # candidates of a group at least
 _GROUPS = 50  # groups of a round at most
+_TILE_STEPS = 8  # numbers of tiles that are tried, up to twice the fewest
 _MANY_SEARCHES = 500  # from which on worker processes are started, which takes seconds
 _ALLOCATION: TypeAdapter[Allocation] = TypeAdapter(Allocation)
 SizeProgress = Callable[[int, int, float | None, float], None]
@@ -181,7 +186,10 @@ class _OnCandidate:
 
 @dataclass(slots=True)
 class _Candidate:
-    """A candidate under search, with bounds and allocations of every network on it."""
+    """A candidate under search, with bounds and allocations of every network on it.
+
+    tiles: of its chip where links are counted; missed: what then was not reached, and with how many tiles.
+    """
 
     number: int
     choices: dict[str, Any]
@@ -190,6 +198,8 @@ class _Candidate:
     least: float = 0.0
     most: float = math.inf
     is_dropped: bool = False
+    tiles: int | None = None
+    missed: str = ""
 
     @property
     def used(self) -> int:
@@ -289,6 +299,15 @@ class _Search:
             if question.stored == "one" and len(question.networks) > 1:
                 words = "networks that run in turn need a chip of one kind of arrays"
                 raise SpecError("stored", f'{words}, {where} has several: give one network or stored = "all"')
+        if question.placed:
+            _tiles_of(hardware)
+            if question.stored == "all" and len(question.networks) > 1:
+                words = "places networks one at a time, and all are to be stored on one chip"
+                raise SpecError("placed", f'{words}: take stored "one", or leave placed out')
+            check_transfer: Callable[[Hardware], None] = load_from(
+                "place", "transfer:check_transfer", "placed"
+            )
+            check_transfer(hardware)
         if hardware.counting is not None and hardware.counting.row_blocks == "first_fit":
             raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
 
@@ -346,10 +365,77 @@ class _Search:
         self._decide()
         for work in [less for less in _WORKS if less < self.question.work] + [self.question.work]:
             self._round(work)
+        if self.question.placed:
+            self._place()
         best = self.best
         if best is None:
             raise self._infeasible()
         return self._sizing(best)
+
+    def _place(self) -> None:
+        """Place candidates, those with the lowest bound first, with more tiles where links ask for them."""
+        order = sorted(
+            (candidate for candidate in self.candidates if not candidate.impossible),
+            key=lambda candidate: (candidate.least, candidate.number),
+        )
+        best = math.inf
+        for place, candidate in enumerate(order):
+            candidate.is_dropped = candidate.least >= best or self.stop.out_of_time
+            if not candidate.is_dropped:
+                self._search([candidate], self.question.work, math.inf)  # others were cheaper without links
+            is_found = not candidate.is_dropped and not math.isinf(candidate.most)
+            candidate.most = math.inf
+            if is_found and not candidate.impossible:
+                following = order[place + 1].least if place + 1 < len(order) else math.inf
+                self._place_on_tiles(candidate, min(best, max(following, candidate.least)))
+                best = min(best, candidate.most)
+
+    def _place_on_tiles(self, candidate: _Candidate, limit: float) -> None:
+        """Place the networks of a candidate on as many tiles as they take, or on more below a cost."""
+        of_tile = _tiles_of(candidate.hardware).arrays_per_tile
+        alone = [on_candidate.found for on_candidate in candidate.networks]
+        first = -(-_together(candidate, self.question.stored) // of_tile)
+        for tiles in range(first, 2 * first + 1, max(1, first // _TILE_STEPS)):
+            cost = self._cost(candidate, tiles * of_tile)
+            if (tiles > first and cost >= limit) or self.stop.out_of_time:
+                return
+            chip = candidate.hardware.with_values({"chip.tiles": tiles, "chip.chips": [1, 1]})
+            try:
+                found = [self._placed(place, chip, start) for place, start in enumerate(alone)]
+            except TargetError as error:
+                reached = plain_quantity(error.reached or error.bound, cast("Unit", error.unit))
+                candidate.missed = f"with links, {counted(tiles, 'tile')} reach {reached}"
+                continue
+            except LimitError as error:
+                candidate.missed = f"with links, {counted(tiles, 'tile')}: {error}"
+                continue
+            for on_candidate, allocation in zip(candidate.networks, found, strict=True):
+                on_candidate.found = allocation
+            candidate.tiles, candidate.most, candidate.missed = tiles, cost, ""
+            return
+
+    def _placed(self, place: int, chip: Hardware, start: Allocation | None) -> Allocation:
+        """Return an allocation of a network that reaches its goal on a chip.
+
+        Raises TargetError, LimitError.
+        """
+        case = replace(self.cases[place].on(chip), placed=True).with_stages(self.cases[place].stages)
+        arrays = _tiles_of(chip).arrays
+        begun = None if start is None else read_allocation(start)
+        asked = Question(
+            objective="arrays",
+            seed=self.question.seed,
+            target=self.question.networks[place].wanted,
+            start=None if begun is None or begun.kinds else replace(begun, hardware=chip),
+            placed=True,
+        )
+        stop = self.stop.nested(self.question.work)
+        objective = objective_with_start(case.problem(arrays), asked)
+        try:
+            answer = propose(objective, asked, stop)
+            return checked_allocation(case, arrays, objective, asked, stop, answer)
+        finally:
+            self.work_s += stop.spent_s
 
     def _round(self, work: int) -> None:
         """Search all undecided candidates with `work` units each, those with the lowest bounds first."""
@@ -427,7 +513,7 @@ class _Search:
 
     def _infeasible(self) -> RramallocError:
         """Return an InfeasibleError that names the missed goals and the nearest candidate of each."""
-        unknown = [candidate for candidate in self.candidates if not candidate.impossible]
+        unknown = [each for each in self.candidates if not (each.impossible or each.missed)]
         if unknown:
             among = counted(len(self.candidates), "candidate")
             words = f"{len(unknown):,} of {among} {'is' if len(unknown) == 1 else 'are'} not decided"
@@ -435,8 +521,9 @@ class _Search:
             return InfeasibleError(f"no chip was found {within}, {words}: {self._more}", ())
         reasons = dict[str, list[_Candidate]]()
         for candidate in self.candidates:
-            reasons.setdefault(candidate.impossible.partition(":")[0], []).append(candidate)
-        lines = []
+            if candidate.impossible:
+                reasons.setdefault(candidate.impossible.partition(":")[0], []).append(candidate)
+        lines = [f"{each.missed} ({_shown(each.choices)})" for each in self.candidates if each.missed]
         for those in reasons.values():
             nearest = min(those, key=lambda candidate: (candidate.miss, candidate.number))
             shown = _shown(nearest.choices)
@@ -456,7 +543,12 @@ class _Search:
             warnings.append("the networks run in turn: writing their weights between them is not counted")
         chip = _chip_of(best, self.question.stored)
         solved = zip(self.question.networks, best.networks, self.cases, strict=True)
-        networks = tuple(_network_on(network, found, chip, case) for network, found, case in solved)
+        networks = tuple(
+            _network_on(
+                network, found, chip, replace(case, placed=self.question.placed).with_stages(case.stages)
+            )
+            for network, found, case in solved
+        )
         notes = [note for network in networks for note in network.allocation.warnings]
         not_counted = [text for network in networks for text in network.allocation.not_counted]
         return Sizing(
@@ -493,12 +585,22 @@ class _Search:
             why = CHOSEN
         elif candidate.impossible:
             why = f"{INFEASIBLE}: {candidate.impossible}"
+        elif candidate.missed:
+            why = candidate.missed
         return Candidate(
             choices=candidate.choices,
             arrays=(math.ceil(taken), _together(candidate, self.question.stored) if is_known else None),
             cost=(candidate.least, candidate.most if is_known else None),
             why=why or "not finished",
         )
+
+
+def _tiles_of(hardware: Hardware) -> Chip:
+    """Return the tiles of a hardware. Raises SpecError without [chip]."""
+    if hardware.chip is None:
+        reason = "has no [chip], between whose tiles transfers could be counted: give arrays_per_tile there"
+        raise SpecError(f"hardware {hardware.name[:60]!r}", reason)
+    return hardware.chip
 
 
 def with_free_arrays(hardware: Hardware) -> Hardware:
@@ -551,7 +653,8 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
         return SizedChip(
             hardware=hardware.with_arrays_of_kinds(used), arrays=arrays, tiles=None, area_um2=taken_um2
         )
-    in_tiles, area_nm2 = _chip(hardware, arrays)
+    of_tile = 1 if hardware.chip is None else hardware.chip.arrays_per_tile
+    in_tiles, area_nm2 = _chip(hardware, max(arrays, (candidate.tiles or 0) * of_tile))
     area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2
     if hardware.chip is None:
         return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)

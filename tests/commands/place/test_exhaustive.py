@@ -20,7 +20,7 @@ from rramalloc.network.network import Network
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
-MESH = Mesh((2, 3), (1, 1), 1.0)
+MESH = Mesh((2, 3), (1, 1), 1.0, 6, 1)
 SITES: list[Any] = [tuple(site) for site in MESH.all_sites().tolist()]
 WAYS = [[list(walk(start, end)) for end in SITES] for start in SITES]
 LINKS = sorted({link for row in WAYS for way in row for link in way}, key=str)
