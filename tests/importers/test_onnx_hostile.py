@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import resource
 import time
@@ -10,12 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.defs
 import pytest
 from importers.onnx_parts import FLOAT, info, ints
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from rramalloc.errors import FileError, RramallocError, SpecError, UnsupportedError
 from rramalloc.importers.onnx import from_model, read
+
+OPERATORS = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain})
 
 
 def weight(name: str, *dims: int) -> Any:
@@ -297,3 +301,32 @@ LISTS = (
     "axes", "kernel_shape", "strides", "pads", "dilations", "perm", "split", "starts", "ends",
     "output_padding", "output_shape", "qkv_hidden_sizes",
 )  # fmt: skip
+
+
+def test_what_is_derived_does_not_double_with_every_operator() -> None:
+    """Chains of every operator of ONNX, each of which reads the result before it as often as it can."""
+    schemas = [onnx.defs.get_schema(name, 17) for name in OPERATORS if onnx.defs.has(name, 17)]
+    used_kb = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() // 1024
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, ((used_kb + 400_000) * 1024, before[1]))
+    try:
+        for schema, start in itertools.product(schemas, ("one", "four", "x")):
+            count = min(max(schema.min_input, 2), schema.max_input)
+            given = {"axis": 0} if "axis" in schema.attributes else {}
+            names = [start, *(f"v{number}" for number in range(50))]
+            nodes = [helper.make_node(schema.name, [name] * count, [after], **given)
+                     for name, after in itertools.pairwise(names)]  # fmt: skip
+            nodes.append(helper.make_node("Add", ["x", names[-1]], ["y"]))
+            constants = [ints("one", 1), helper.make_tensor("four", TensorProto.INT64, [2, 2], [1] * 4)]
+            graph = helper.make_graph(nodes, "g", [info("x", 1, 3, 4, 4)], [info("y")], constants)
+            with contextlib.suppress(RramallocError):
+                from_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "m", {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_an_operator_with_more_inputs_than_it_takes_is_refused() -> None:
+    nodes = [helper.make_node("Constant", ["x"], ["c"]), helper.make_node("Relu", ["c"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [info("x", 1, 3, 4, 4)], [info("y")])
+    with pytest.raises(SpecError, match="inputs: it takes 0 at most, got 1"):
+        from_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), "m", {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import os
 import re
@@ -101,6 +102,7 @@ _PACKED = re.compile(r"NBits|Bnb4|QMoE|BlockQuantized")
 _FILTERS = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results are as long as data says."""
 _LONGEST_REASON = 300  # letters, of why an operator is left out
+_MOST_ORIGIN = 4096  # letters of the names that a tensor is joined of: Concat of itself doubles them
 _DECIDED = "how many values it yields is decided by data"
 _SCALES = ("Div", "Mul", "Sub")
 """Operators that a dequantisation of stored values is written out with."""
@@ -462,6 +464,8 @@ def _outputs(step: OnnxOperator, declared: Mapping[str, Dims]) -> list[Value]:
         kept = f"{origins[0]}[{single_integer(step.value(1))}, axis {step.integer('axis', 0)}]"
     elif step.op == "Concat" and len(origins) == len(step.values) and all(origins):
         kept = " ".join(origins)
+    if len(kept) > _MOST_ORIGIN:
+        kept = f"{kept[:_MOST_ORIGIN]} {hashlib.sha256(kept.encode(errors='surrogateescape')).hexdigest()}"
     bits = _bits(step, results)
     outputs: list[Value] = []
     for index, name in enumerate(step.proto.output):

@@ -54,6 +54,7 @@ _TYPES = {"tensor(float)": _T.FLOAT, "tensor(int64)": _T.INT64, "tensor(bool)": 
 """Element types that an operator may take, the first that it does is given to the inference."""
 _LARGEST = 2**24
 """Largest whole number of an attribute that is handed on: no sensible one is beyond it."""
+_MOST_AXES = 64  # as in numpy: Gather of itself doubles them
 _FAILURES = (
     onnx.checker.ValidationError,
     onnx.defs.SchemaError,
@@ -138,7 +139,8 @@ def outputs_of(step: OnnxOperator) -> list[Dims | None]:
     Raises SpecError, NetworkError, UnsupportedError for inputs that no shape fits.
     """
     count = len(step.proto.output)
-    if any(value is not None and value.dims is None for value in step.values):
+    shapes = [value.dims for value in step.values if value is not None]
+    if any(dims is None or len(dims) > _MOST_AXES for dims in shapes):
         return [None] * count
     if step.op in _AS_FIRST:
         return [step.dims(0)] * count
@@ -169,6 +171,8 @@ def _inferred(step: OnnxOperator) -> list[Dims | None]:
     if not onnx.defs.has(step.op, step.opset, ""):
         return [None] * len(step.proto.output)
     schema = onnx.defs.get_schema(step.op, step.opset, "")
+    if len(step.values) > schema.max_input:
+        raise step.fault("inputs", f"it takes {schema.max_input} at most, got {len(step.values)}")
     types, known = dict[str, onnx.TypeProto](), dict[str, onnx.TensorProto]()
     for index, (name, value) in enumerate(zip(step.proto.input, step.values, strict=True)):
         array = value.array if isinstance(value, Constant) else None
