@@ -101,6 +101,14 @@ def test_an_option_given_again_replaces_what_a_file_says_and_is_named() -> None:
     assert any(words.startswith("sequences: of this call") for words in alone.warnings)
     never = rramalloc.simulate(NET, made, feeds_back=False)
     assert (never.interval, never.sequences) == (16, None)
+    faster = {"timing.step_ns": 5.0}
+    for found in (
+        rramalloc.place(NET, made, set_values=faster, work=0),
+        rramalloc.verify(NET, made, set_values=faster),
+        rramalloc.export(NET, made, to="json", set_values=faster),
+        rramalloc.explain(NET, allocation=made, set_values=faster, work=1, what_if=()),
+    ):
+        assert any(words.startswith("hardware: of this call") for words in found.warnings), found
     decoder = NET.in_turns(True, None)
     kept = rramalloc.optimize(decoder, 12, hardware=LINKED, feeds_back=False)
     assert rramalloc.simulate(decoder, kept).interval == 16  # the file says that it does not feed back

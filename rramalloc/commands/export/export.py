@@ -7,6 +7,7 @@ from typing import Any, Unpack, cast
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.allocation_input import AllocationLike, read_case
+from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.export.bundle import CheckedTool, Export, ExportCheck
@@ -122,7 +123,10 @@ def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
     if subject.placement is not None and not bundle.places:
         remedies = "leave --placement out", "use --to csv or json"
         raise UnsupportedError("placement", f"{name} places arrays itself", remedies)
-    return Export.of(name, NetworkId.of(subject.network), bundle)
+    source = subject.source
+    case = Case(subject.network, subject.hardware, subject.options, source.measured)
+    said = {"not_counted": case.not_counted(links=bool(source.transfer_ns)), "warnings": source.left_out}
+    return Export.of(name, NetworkId.of(subject.network), bundle).model_copy(update=said)
 
 
 def subject_of(

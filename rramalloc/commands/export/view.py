@@ -15,7 +15,8 @@ def remarks_view(made: Export) -> View:
         spare="kind",
         layer=lambda remark: remark.layer or "-",
     )
-    return View(kind="Export", title=made.target, tables=(remarks,))
+    notes = tuple(f"warning: {warning}" for warning in made.warnings)
+    return View(kind="Export", title=made.target, tables=(remarks,), notes=notes)
 
 
 def check_view(made: ExportCheck) -> View:

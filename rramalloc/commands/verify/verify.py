@@ -426,7 +426,7 @@ def summary(task: Task, comparison: TwinRun, difference: Difference | None, imag
             )
             layers.append(verified)
     warnings, drawn = (
-        list(task.network.warnings),
+        [*task.network.warnings, *task.source.left_out],
         [layer.name for layer in layers if layer.weights == "random"],
     )
     if 0 < len(drawn) < len(layers):  # the file gives some weights and not others
