@@ -46,6 +46,7 @@ CUT = [
     node("Reshape", "b cut", "c"),
     node("Conv", "c w", "d", **SAME),
 ]
+SPACE_AND_TIME = ["regrid 1", "regrid 64", "regrid 1", "regrid 3", "maxpool 3", "regrid 1", "regrid 16"]
 FORMS: dict[str, tuple[list[Any], list[Any], Sequence[int], tuple[int, str, list[str]]]] = {
     # operators on x; constants; dims of x; windows of the first layer, shape of the last node, and moves
     "windows of an image": (
@@ -125,6 +126,23 @@ FORMS: dict[str, tuple[list[Any], list[Any], Sequence[int], tuple[int, str, list
         [ints("frames", 5, 4, 8, 8), ints("stacked", 1, 20, 8, 8), weight("w20", 3, 20, 3, 3)],
         (1, 5, 4, 8, 8),
         (5 * 64, "3 x 8 x 8", ["select 1"]),
+    ),
+    "a video, in space and in time": (
+        [
+            node("Conv", "x w1x3x3", "a", pads=[0, 1, 1, 0, 1, 1], strides=[1, 2, 2]),
+            node("Conv", "a w3x1x1", "b", pads=[1, 0, 0, 1, 0, 0], strides=[2, 1, 1]),
+            node("MaxPool", "b", "c", kernel_shape=[1, 2, 2], strides=[1, 2, 2]),
+            node("AveragePool", "c", "y", kernel_shape=[2, 1, 1], strides=[1, 1, 1]),
+        ],
+        [weight("w1x3x3", 8, 4, 1, 3, 3), weight("w3x1x1", 6, 8, 3, 1, 1)],
+        (1, 4, 6, 16, 16),
+        (6 * 64, "16 images of 6 x 2 x 1", SPACE_AND_TIME),
+    ),
+    "every other frame": (
+        [node("Conv", "x w1x3x3", "y", pads=[0, 1, 1, 0, 1, 1], strides=[2, 1, 1])],
+        [weight("w1x3x3", 8, 4, 1, 3, 3)],
+        (1, 4, 6, 8, 8),
+        (3 * 64, "3 images of 8 x 8 x 8", ["take 3"]),
     ),
     "channels become images": (
         [

@@ -19,7 +19,13 @@ import onnx.helper
 from rramalloc.importers.axes import INNER, Atom, AxisRoles, Dims, canonical, lettered, shape_of
 from rramalloc.importers.onnx.operators.elementwise import combine, over, reduced
 from rramalloc.importers.onnx.operators.rearrange import concat, reshape_to
-from rramalloc.importers.onnx.operators.windowed import computed_weights, conv, is_of_patches, weights_of
+from rramalloc.importers.onnx.operators.windowed import (
+    computed_weights,
+    conv,
+    is_of_patches,
+    pool,
+    weights_of,
+)
 from rramalloc.importers.onnx.shapes import broadcast, shown
 from rramalloc.importers.onnx.step import Handler, OnnxOperator
 from rramalloc.importers.onnx.tensors import (
@@ -207,9 +213,55 @@ def few_bits(step: OnnxOperator) -> Sequence[Value]:
 
 def convolution(step: OnnxOperator) -> Sequence[Value]:
     """Translate Conv; on several images or in three dimensions where it is a linear layer on patches."""
-    x = step.need(0)
+    x, weight = step.need(0), step.value(1)
     is_plain = isinstance(x, Constant) or (len(x.dims) < 5 and x.dims[0] == 1)
-    return conv(step) if is_plain or not is_of_patches(step) else [_on_patches(step, step.data())]
+    if not is_plain and is_of_patches(step):
+        return [_on_patches(step, step.data())]
+    return _without_depth(step, weight.dims[2:] if isinstance(weight, Constant) and weight.dims else (), conv)
+
+
+def pooling(step: OnnxOperator, op: str) -> Sequence[Value]:
+    """Translate a pooling; in three dimensions where it works on frames alone, or along them alone."""
+    return _without_depth(step, step.integers("kernel_shape") or (), partial(pool, op=op))
+
+
+def _without_depth(step: OnnxOperator, kernel: Dims, rule: Handler) -> Sequence[Value]:
+    """Apply a window of three dimensions that is one element wide in some: what lies along these are images.
+
+    Raises UnsupportedError as the rule for windows wider than that.
+    """
+    x = step.need(0)
+    pads = step.integers("pads") or (0,) * 6
+    if not isinstance(x, Tensor) or len(x.dims) != 5 or x.dims[0] != 1 or len(kernel) != 3 or len(pads) != 6:
+        return rule(step)
+    thin = [k for k in range(3) if kernel[k] == 1 and pads[k] == pads[k + 3] == 0]
+    wide = [k for k in range(3) if k not in thin] if len(thin) < 3 else [1, 2]
+    thin = [k for k in range(3) if k not in wide]
+    if not thin or len(wide) == 3:
+        return rule(step)
+    strides = step.integers("strides") or (1,) * 3
+    dilations = step.integers("dilations") or (1,) * 3
+    for k in thin:
+        if strides[k] > 1:
+            x = step.take(x, k + 2, range(0, x.dims[k + 2], strides[k]), f"every{k}")
+    apart = tuple(x.dims[k + 2] for k in thin)
+    images = arranged(x, [*(k + 2 for k in thin), 1, *(k + 2 for k in wide)])
+    images = reshape_to(step, images, (math.prod(apart), *images.dims[len(thin) :]))
+    fields: dict[str, Any] = {"strides": strides, "dilations": dilations, "kernel_shape": kernel}
+    fields = {name: [values[k] for k in wide] for name, values in fields.items()}
+    fields["pads"] = [pads[k + end] for end in (0, 3) for k in wide]
+    proto = onnx.helper.make_node(step.op, [], [""], **fields)
+    proto.attribute.extend(a for a in step.proto.attribute if a.name not in fields)
+    values: list[Value | None] = [images, *step.values[1:]]
+    if len(values) > 1 and isinstance(values[1], Constant):
+        weight = step.dims(1)
+        values[1] = replace(values[1], dims=(*weight[:2], *(weight[k + 2] for k in wide)))
+    (y, *_) = rule(replace(step, proto=proto, values=tuple(values)))
+    if not isinstance(y, Tensor):
+        return [y]
+    y = reshape_to(step, y, (*apart, *y.dims[1:]))
+    places = {k: at for at, k in enumerate(thin)} | {k: len(thin) + 1 + at for at, k in enumerate(wide)}
+    return [arranged(y, [None, len(thin), *(places[k] for k in range(3))])]
 
 
 def _on_patches(step: OnnxOperator, x: Tensor) -> Tensor:
@@ -657,6 +709,7 @@ def _joined(step: OnnxOperator, parts: Sequence[Tensor], suffix: str) -> Tensor:
     return tensor(name, (length, len(parts), count, hidden), parts[0].layout)
 
 
+_POOLINGS = {"maxpool": "MaxPool NhwcMaxPool", "avgpool": "AveragePool LpPool QLinearAveragePool"}
 _GATES = {"LSTM": 4, "DynamicQuantizeLSTM": 4, "GRU": 3, "RNN": 1}
 _MATMULS = (
     "MatMul MatMulInteger MatMulIntegerToFloat DynamicQuantizeMatMul FusedMatMul FusedMatMulActivation "
@@ -674,6 +727,7 @@ HANDLERS: dict[str, Handler] = {
     "Einsum": einsum,
     **{name: partial(recurrent, gates=gates) for name, gates in _GATES.items()},
     "Conv": convolution,
+    **{name: partial(pooling, op=op) for op, names in _POOLINGS.items() for name in names.split()},
     "CausalConvWithState": causal_conv,
     "LinearAttention": linear_attention,
 }

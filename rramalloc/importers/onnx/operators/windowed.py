@@ -374,12 +374,10 @@ def _resized(step: OnnxOperator, dims: Dims) -> Dims:
     return tuple(wanted.get(axis, size) for axis, size in enumerate(dims))
 
 
-_POOLINGS = {"maxpool": "MaxPool NhwcMaxPool", "avgpool": "AveragePool LpPool QLinearAveragePool"}
 HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("ConvInteger", "FusedConv"), conv),
     "QLinearConv": partial(conv, weights=3),
     "ConvTranspose": transposed_conv,
-    **{name: partial(pool, op=op) for op, names in _POOLINGS.items() for name in names.split()},
     "Resize": resize,
     "Upsample": resize,
 }
