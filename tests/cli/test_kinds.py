@@ -31,8 +31,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "verify pair.json --allocation a.json",
-        "export pair.json --allocation a.json --to json",
+        "export pair.json --allocation a.json --to mnsim",
         "optimize pair.json --hardware kinds.toml --arrays 3 --reload",
         "evaluate pair.json --hardware kinds.toml --arrays 3",
         "optimize pair.json --hardware kinds.toml --method gain",

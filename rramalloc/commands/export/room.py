@@ -18,5 +18,5 @@ ROOM = Room(
         "export-check": "bundle:ExportCheck",
     },
     needs=("place",),
-    reads={"export": "case -kinds limits"},
+    reads={"export": "case limits"},
 )

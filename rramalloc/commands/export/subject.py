@@ -11,6 +11,7 @@ from typing import Any
 
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import kind_of
 from rramalloc.allocation.remedies import Works, chip_words, more_chips
 from rramalloc.commands.export.bundle import Remark, remark
 from rramalloc.commands.place.check import check_placement
@@ -25,7 +26,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Linear, Node, Stage
-from rramalloc.timing.simulate import blocks_by_name, copies_by_name
+from rramalloc.timing.simulate import copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
@@ -67,7 +68,7 @@ class Subject:
         Raises SpecError, MisplacedError, UnsupportedError.
         """
         graph = StageGraph.build(network, source.options)
-        graph = graph.in_blocks(blocks_by_name(graph, source.blocks, source.where))
+        graph = graph.in_modes(source.modes(graph, source.hardware.kinds))
         counts = copies_by_name(graph, source.copies, source.where).tolist()
         copies = {graph.names[stage]: counts[stage] for stage in graph.network_order}
         subject = cls(network, graph, copies, source.hardware, source.options, placement, source)
@@ -167,9 +168,15 @@ class Subject:
         """Return the subject for a tool without modes that has one precision, which all layers must share.
 
         fitting: as in `refuse_modes`.
-        Raises UnsupportedError if layers have several images or different bits of weights or inputs, mapping
-        is "sdk", or the host has a layer that is no classifier.
+        Raises UnsupportedError if there are several kinds of arrays, layers have several images or different
+        bits of weights or inputs, mapping is "sdk", or the host has a layer that is no classifier.
         """
+        if self.hardware.kinds is not None:
+            raise UnsupportedError(
+                f"hardware {self.hardware.name[:60]!r}",
+                f"has several kinds of arrays, {tool} has one",
+                ["export to json or csv", "allocate on a hardware with one kind"],
+            )
         for layer in self.network.stages:
             if (images := self.network.shapes[layer.name].images) > 1:
                 raise UnsupportedError(
@@ -201,17 +208,29 @@ class Subject:
 
     def arrays(self, stage: Stage, copies: int) -> int:
         """Return the arrays that copies of a stage take together; with mapping "sdk" they may share some."""
-        if self.options.mapping == "sdk":
-            modes = block_arrays(self.network, stage, self.hardware, self.blocks[stage.name])
+        own = self.engine(stage)
+        if self.options.mapping == "sdk" and own.processor is None:
+            modes = block_arrays(self.network, stage, own, self.blocks[stage.name])
             return modes.arrays(copies)
         return copies * self.demand[stage.name]
+
+    def kind(self, stage: Stage) -> str | None:
+        """Return the name of the kind of a stage, None where there is one kind."""
+        modes = dict(zip(self.graph.names, self.graph.modes, strict=True))
+        return kind_of(self.hardware, modes[stage.name])
+
+    def engine(self, stage: Stage) -> Hardware:
+        """Return the hardware with the arrays, or the digital units, of the kind of a stage."""
+        modes = dict(zip(self.graph.names, self.graph.modes, strict=True))
+        return self.hardware.each_kind[modes[stage.name].kind if stage.name in modes else 0]
 
     @cached_property
     def demand(self) -> dict[str, int]:
         """Arrays of one copy of every weight layer, host layers included. Raises SpecError."""
-        stages = self.network.stages
-        arrays = demands(self.network, stages, self.hardware, self.options)
-        return dict(zip((stage.name for stage in stages), arrays, strict=True))
+        return {
+            stage.name: demands(self.network, [stage], self.engine(stage), self.options)[0]
+            for stage in self.network.stages
+        }
 
     def is_fully_connected(self, node: Node) -> bool:
         """Return True for a linear layer on a single pixel, wherever it is computed."""

@@ -109,8 +109,9 @@ def _need(
         fold, block, copies = layer.fold or fold, layer.block or block, layer.copies
     most = _blocks_of_windows(network, stage, smallest, block, where)
     if hardware.processor is not None:
-        rows = stage.kernel[0] * stage.kernel[1] * inputs_of(network, stage) // stage.groups
-        units = {(copy, 0, 0): (rows, stage.outputs, 1) for copy in range(copies)}
+        read = _pixels_read(stage, 0, block[0]) * _pixels_read(stage, 1, block[1])
+        lines = read * inputs_of(network, stage), block[0] * block[1] * stage.outputs
+        units = {(copy, 0, 0): (*lines, 1) for copy in range(copies)}
         return _Need(most, smallest, block, 1, units, 1)
     high, wide = (_pixels_read(stage, axis, block[axis]) for axis in (0, 1))
     kernel = -(-high // fold[0]) * -(-wide // fold[1])

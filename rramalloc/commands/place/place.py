@@ -49,7 +49,7 @@ from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import mesh_of
 from rramalloc.importers import NetworkLike
-from rramalloc.mapping.blocks import Block, StoredCopies, in_units, stored
+from rramalloc.mapping.blocks import Block, StoredCopies, stored, unit_of
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.mapping.options import MappingOptions
@@ -140,14 +140,14 @@ class StoredNetwork:
         every = sizes or [UNFOLDED] * len(graph.layers)
         rows = zip(graph.layers, graph.grids, every, copies.tolist(), kinds, strict=True)
         for stage, grid, size, count, own in rows:
-            if own.processor is not None:
-                held.append(in_units(network, stage, count))
-                continue
-            weights = WeightMatrix.of(network, stage, own, grid.block)
-            if size != UNFOLDED:
-                weights = folded_weights(network, stage, own, size)
+            engine, layout, folded = own, options.mapping, size
+            if own.processor is not None:  # a copy takes a unit, whatever its weights
+                engine, layout, folded = unit_of(network, stage, own), "im2col", UNFOLDED
+            weights = WeightMatrix.of(network, stage, engine, grid.block)
+            if folded != UNFOLDED:
+                weights = folded_weights(network, stage, engine, folded)
             where = f"{network.where}: node {stage.name[:60]!r}"
-            held.append(stored(weights, own.crossbar, options.mapping, count, where))
+            held.append(stored(weights, engine.crossbar, layout, count, where))
         return cls(graph, copies, sizes, held, options)
 
 

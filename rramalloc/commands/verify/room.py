@@ -16,5 +16,5 @@ ROOM = Room(
         "verification": "view:verification_view",
     },
     needs=("place",),
-    reads={"verify": "case -kinds limits"},
+    reads={"verify": "case limits"},
 )

@@ -42,6 +42,7 @@ from rramalloc.commands.verify.verification import (
 from rramalloc.errors import MisplacedError, RramallocError, SpecError, UnsupportedError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import NetworkLike
+from rramalloc.mapping.blocks import unit_of
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
 from rramalloc.ndarrays import Ints
@@ -607,11 +608,16 @@ def verify_task(
     check_limits(network, hardware, stored)
     schedule = BatchSchedule(timing or _timing(network, source) or simulate(graph, on_arrays.copies))
     width, layers = Width.of(hardware.precision), dict[str, EmulatedLayer]()
-    for stage, grid, copies in zip(graph.layers, graph.grids, on_arrays.copies.tolist(), strict=True):
+    rows = zip(graph.layers, graph.grids, on_arrays.copies.tolist(), graph.modes, strict=True)
+    for stage, grid, copies, mode in rows:
         size = task.folds.get(stage.name, UNFOLDED)
         fold = None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
-        storage = CrossbarStorage.of(hardware.of_layer(stage), source.options.mapping)
+        of_kind = hardware.each_kind[mode.kind]
+        storage = CrossbarStorage.of(of_kind.of_layer(stage), source.options.mapping)
         of_layer = replace(converters, width=width.entering(stage).bits)
+        if of_kind.processor is not None:  # exact, whatever converters and cells of arrays lose
+            storage = CrossbarStorage.of(unit_of(network, stage, of_kind), "im2col")
+            of_layer = replace(of_layer, adc_bits=None, noise=0.0)
         window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[stage.name].channels
         layers[stage.name] = EmulatedLayer(stage, channels, storage, of_layer, copies, grid, window, fold)
     cells = sum(array.rows * array.columns * layers[array.layer].storage.bytes for array in task.arrays)

@@ -15,7 +15,7 @@ from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.node import Name
-from rramalloc.records import Record
+from rramalloc.records import Record, absent
 
 
 class ExportedLayer(Foldable):
@@ -24,7 +24,7 @@ class ExportedLayer(Foldable):
     index: from 0, in network order; input, output: channels, height, width; pads: top, left, bottom, right;
     windows: output pixels; arrays: of all copies; block: windows (height, width) that a copy computes in a
     step, with mapping "sdk" only; weight_bits, input_bits: where layers have bits
-    of their own.
+    of their own; kind: of its arrays or units, where there are several.
     """
 
     index: int
@@ -43,6 +43,7 @@ class ExportedLayer(Foldable):
     arrays: Product
     weight_bits: int | None = None
     input_bits: int | None = None
+    kind: Name | None = Field(None, exclude_if=absent)
 
 
 class ExportedEdge(Record):
@@ -85,6 +86,7 @@ def layers(subject: Subject) -> tuple[ExportedLayer, ...]:
                 copies=copies,
                 arrays=subject.arrays(stage, copies),
                 block=subject.blocks[stage.name] if subject.options.mapping == "sdk" else None,
+                kind=subject.kind(stage),
                 **of_layers.get(stage.name, {}),
             )
         )
