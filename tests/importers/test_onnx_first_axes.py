@@ -29,6 +29,8 @@ CONSTANTS = [
     weight("m32", 32, 5),
     weight("of_each", 4, 8),
     weight("bn", 8),
+    weight("decays", 2, 4, 1),
+    ints("heads", 2, 1, 4),
     weight("W", 1, 32, 8),
     weight("R", 1, 32, 8),
     weight("state", 8),
@@ -166,6 +168,19 @@ def test_a_vector_with_a_value_for_each_element_belongs_to_the_batch(name: str) 
     network = load([*FRONT, *tail], info("x", first, 3, 8, 8), labels)
     assert [counts.windows(network, stage) for stage in network.stages] == [64, 1]
     assert str(network.shapes["labels"]) == "1 x 1 x 1"
+
+
+def test_heads_with_a_stored_scale_each_are_no_batch() -> None:
+    """A state of 2 heads, whose decays are stored, beside products of computed stacks."""
+    step: Operators = [
+        ("MatMul", "x m8", {}),
+        ("Reshape", "o heads", {}),
+        ("Mul", "s decays", {}),
+        ("MatMul", "o2 o", {}),
+    ]
+    network = load(step, info("x", 1, 8), info("s", 2, 4, 4))
+    assert network.shapes["s"].channels * network.shapes["s"].pixels == 32
+    assert not any("batch" in text for text in network.warnings)
 
 
 def test_a_shape_that_is_given_is_taken() -> None:

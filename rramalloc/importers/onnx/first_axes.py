@@ -30,9 +30,10 @@ _BATCH = re.compile(r"n|b|bs|.*batch.*", re.IGNORECASE)
 _UNNAMED = re.compile(r"|\?|none|unk__\d+|s\d+|dim_?\d+|.*dynamic_axes_\d+", re.IGNORECASE)
 """Names that exporters give to an axis that nobody named."""
 
-Verdict = Literal["images", "apart", "stored", "mixed"]
+Verdict = Literal["images", "apart", "scaled", "stored", "mixed"]
 """What an operator says of an axis: it works on each element alone, as on an image ("images") or otherwise
-("apart"); it combines each with a stored value of its own ("stored"), as with positions; it mixes them."""
+("apart"); it scales each by a stored value of its own ("scaled"), as heads, or adds one ("stored"), as
+positions; it mixes them."""
 
 
 class AxisPlace(NamedTuple):
@@ -173,7 +174,9 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
                 mixer = found.get("mixed")
                 more = f"{mixer} mixes" if mixer else "no operator treats the first axis as a batch"
                 more = f" ({more} the elements of the first axis)" if mixer else f" ({more})"
-                raise open_shape({name: (called, *dims[1:])}, where, more, first=128)
+                alike = [n for n, other in inputs.open.items() if other == called and called]
+                asked = dict.fromkeys([name, *alike])
+                raise open_shape({n: (called, *inputs.data[n][1:]) for n in asked}, where, more, first=128)
             data[name] = (1, *dims[1:])
         elif dims and dims[0] > 1:
             if len(dims) == 1 and dims[0] in sizes:  # labels, lengths: a value for each element of a batch
@@ -208,11 +211,14 @@ def settled(inputs: Inputs, axes: FirstAxes, where: str) -> Inputs:
 
 def _decided(found: Mapping[Verdict, str]) -> bool | None:
     """Return True for a batch, False for a part of one input, None where no operator decides."""
-    if "mixed" in found:
-        return False
-    if "images" in found or "apart" in found:
-        return True
-    return False if "stored" in found else None
+    order: Sequence[tuple[Verdict, bool]] = (
+        ("mixed", False),
+        ("images", True),
+        ("scaled", False),
+        ("apart", True),
+        ("stored", False),
+    )
+    return next((verdict for said, verdict in order if said in found), None)
 
 
 def _holds(dims: Dims, place: AxisPlace, length: int) -> bool:
@@ -372,7 +378,7 @@ def _combined(at: TrackedAxis) -> Verdict | None:
     for name, value in zip(step.proto.input, step.values, strict=True):
         dims = value.dims if isinstance(value, Constant) and name in at.stored else None
         if dims and behind <= len(dims) and dims[-behind] > 1:
-            return "stored"
+            return "scaled" if step.op in PRODUCTS else "stored"
     return _paired(at)
 
 

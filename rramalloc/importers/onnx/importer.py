@@ -709,6 +709,8 @@ def _weights(step: OnnxOperator) -> int:
         return 0
     stored = [value for value in step.values if isinstance(value, Constant)]
     matrices = [value for value in stored if sum(size > 1 for size in value.dims or ()) > 1]
+    if step.op.endswith("MoE"):  # beside stacks of matrices it has one of biases for each
+        matrices = [value for value in matrices if len(value.dims or ()) > 2]
     packed = [value for value in matrices if value.bits]
     if not packed:
         return sum(math.prod(value.dims or ()) for value in matrices)

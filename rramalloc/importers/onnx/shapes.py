@@ -41,7 +41,7 @@ SAME = tuple(
 )
 """Operators whose result is their first input, perhaps with other bits."""
 _FROM_AXIS = frozenset("Add And Div Equal Greater Less Mul Or Pow Sub Xor".split())
-_AS_FIRST = frozenset((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout"))
+_AS_FIRST = frozenset((*ACTIVATIONS, *SAME, "Relu", "Softmax", "Dropout", "MoE", "QMoE"))
 _EVALUATED = frozenset(
     "Abs Add And Cast Ceil Clip Concat ConstantOfShape CumSum Div Equal Expand Floor Gather Greater "
     "GreaterOrEqual Identity Less LessOrEqual Max Min Mod Mul Neg Not OneHot Or Pow Range ReduceMax "
