@@ -125,6 +125,7 @@ def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
         raise UnsupportedError("placement", f"{name} places arrays itself", remedies)
     source = subject.source
     case = Case(subject.network, subject.hardware, subject.options, source.measured)
+    case = case.with_stages(subject.graph)
     said = {"not_counted": case.not_counted(links=bool(source.transfer_ns)), "warnings": source.left_out}
     return Export.of(name, NetworkId.of(subject.network), bundle).model_copy(update=said)
 

@@ -237,6 +237,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         times |= {"interval_ns_alone": interval_ns, "interval_ns": found.times.interval_ns}
         times |= {"proof": _PROVEN if found.times.factor <= 1 + SAME_SUM else _WITHOUT}
         times["status"] = Status.OPTIMAL if times["proof"] is _PROVEN else Status.BOUNDED
+    case = Case(network, hardware, source.options, measured).with_stages(stored.graph)
     placement = Placement(
         rramalloc_version=__version__,
         network=NetworkId.of(network),
@@ -249,7 +250,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         links=tuple(_links(routes, hardware, interval_ns)),
         tiles=_tiles(arrays, hardware),
         arrays=arrays,
-        not_counted=Case(network, hardware, source.options, measured).not_counted(links=timer is not None),
+        not_counted=case.not_counted(links=timer is not None),
         warnings=(
             *network.warnings,
             *said,

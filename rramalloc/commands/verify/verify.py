@@ -437,6 +437,7 @@ def summary(task: Task, comparison: TwinRun, difference: Difference | None, imag
     dac_bits = None if converters.adc_bits is None else converters.dac_bits
     sources = task.source.options, task, converters
     case = Case(task.network, task.source.hardware, task.source.options, task.source.measured)
+    case = case.with_stages(timing.graph)
     return Verification(
         rramalloc_version=__version__,
         network=NetworkId.of(task.network),
