@@ -159,6 +159,13 @@ def test_never_worse_than_the_smallest_interval(stop: Work) -> None:
 def test_other_than_chains_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="chains only"):
         optimize("resnet18", 4096, method="published")
+    conv = {"op": "conv", "kernel": 3, "out_channels": 1}
+    nodes = [
+        {"name": "in", "op": "input", "shape": [1, 9, 9], "images": 2},
+        conv | {"name": "c", "inputs": ["in"]},
+    ]
+    with pytest.raises(UnsupportedError, match="several images"):
+        optimize(Network.build("frames", nodes), 4, method="published")
 
 
 def test_fully_connected_stages_keep_one_copy() -> None:

@@ -69,6 +69,14 @@ def test_access_time(reuse: str, scope: str, first: float, second: float) -> Non
     assert step.step_ns(np.array([10, 6])) == pytest.approx(expected)
 
 
+def test_every_image_is_read_by_its_own_windows() -> None:
+    """Reuse "full" reads V * H * W * C / (V * windows) values a window: those of one image."""
+    nodes = [node.model_dump(mode="json") for node in NETWORK.nodes]
+    several = Network.build("five", [nodes[0] | {"images": 5}, *nodes[1:]])
+    machine = hardware({"bandwidth_gb_s": 4.0, "reuse": "full", "scope": "per_layer"}, {"step_ns": 100.0})
+    assert [bytes_of_block(several, stage, (1, 1), machine) for stage in several.stages] == [48.0, 43.0]
+
+
 def test_linear_layers_read_their_token() -> None:
     """10 features in, 20 out, on 7 tokens: 10 * 1.5 + 20 * 2 = 55 bytes under every reuse."""
     nodes = [

@@ -27,6 +27,7 @@ from rramalloc.allocation.check import finish_by_cumulative_maximum, recheck, re
 from rramalloc.errors import SolverError
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import macs, weights
+from rramalloc.network.coverage import Coverage
 from rramalloc.network.network import Network
 from rramalloc.timing import dependencies
 from rramalloc.timing.buffers import BufferedEdge, buffers
@@ -142,6 +143,29 @@ def test_frames_through_one_convolution() -> None:
     assert (timing.finish.tolist(), timing.makespan) == ([32, 33], 33)
     assert [macs(network, stage) for stage in network.stages] == [55_296, 512]
     assert [weights(network, stage) for stage in network.stages] == [216, 8]
+
+
+def test_vectors_and_sequences_of_several_images() -> None:
+    """docs/sources/model.md 2: 6 images of 1 x 1 are 6 windows of a linear layer, which no host takes; a
+    recurrence over 3 sequences of 2 tokens has 6 windows and one copy."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [2, 3, 3], "images": 6},
+        {"name": "flat", "op": "flatten", "inputs": ["in"]},
+        {"name": "fc", "op": "linear", "inputs": ["flat"], "out_features": 8},
+        {"name": "tokens", "op": "regrid", "inputs": ["fc"], "grid": [2, 1], "images": 3},
+        {"name": "rnn", "op": "recurrent", "inputs": ["tokens"], "hidden": 2, "gates": 4},
+        {"name": "last", "op": "take", "inputs": ["rnn"], "rows": [[1, 1, 0]]},
+        {"name": "out", "op": "linear", "inputs": ["last"], "out_features": 1},
+    ]
+    network = Network.build("sequences", nodes)
+    graph = StageGraph.build(network)
+    assert graph.names == ("fc", "rnn", "out")
+    assert (graph.windows.tolist(), graph.most_copies.tolist()) == ([6, 6, 3], [6, 1, 3])
+    # fc in pairs ends at 1 2 3; rnn takes a token a step from 1 on; its tokens 1 3 5 are there at 3 5 7
+    timing = simulate(graph, [2, 1, 1])
+    starts = [timing.of_stage(stage).tolist() for stage in range(3)]
+    assert starts == [[0, 1, 2], [1, 2, 3, 4, 5, 6], [3, 5, 7]]
+    assert Coverage.of(network, graph.names).barriers == ()
 
 
 def by_edge(edges: Sequence[BufferedEdge]) -> dict[tuple[str, str], tuple[int, int | None]]:
