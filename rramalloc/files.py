@@ -107,12 +107,16 @@ def parse_json(text: str, where: str) -> Any:
     except RecursionError:
         raise FileError(where, "is nested too deeply for a JSON document of this program") from None
     except ValueError as error:
-        raise FileError(where, f"is not JSON that this program reads: {error}") from None
+        raise FileError(where, f"is not JSON that this program reads: {_said(error)}") from None
 
 
 def as_utf8(name: str) -> str:
     """Return the name of a file with "?" for bytes that are not UTF-8, which no document can hold."""
     return name.encode("utf-8", "replace").decode()
+
+
+def _said(error: ValueError) -> str:
+    return "it has a whole number of thousands of digits" if "digits" in str(error) else str(error)
 
 
 class ShippedName(str):
@@ -155,7 +159,7 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     except RecursionError:
         raise FileError(os.fspath(path), "is nested too deeply for a TOML document") from None
     except ValueError as error:
-        raise FileError(os.fspath(path), f"is not TOML that this program reads: {error}") from None
+        raise FileError(os.fspath(path), f"is not TOML that this program reads: {_said(error)}") from None
     return document
 
 

@@ -24,6 +24,7 @@ CHECKED = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 """Checks of pydantic in every record: no unknown fields, no conversions, no infinities."""
 Steps = Annotated[int, Field(ge=0, le=2**53)]
 """Steps, batches or pixels: at most 2^53, up to which JSON readers with doubles keep whole numbers exact."""
+_MOST_BITS = 200  # of whole numbers that messages show; Python writes none of more than 4,300 digits
 _SHOWN = 3  # faults of a document that one message lists
 T = TypeVar("T")
 
@@ -217,10 +218,17 @@ def describe(error: ValidationError, data: object = None, fields: Mapping[str, s
     return "; ".join(shown)
 
 
+def text_of(value: object) -> str:
+    """Return the text of a value; of a whole number too long to be meant, how many bits it has."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"an integer of {value.bit_length()} bits"
+    return str(value)
+
+
 def brief(value: object, limit: int = 60) -> str:
     """Return a short printable form of an untrusted value, never longer than `limit` characters."""
-    if isinstance(value, int) and value.bit_length() > 200:
-        return f"an integer of {value.bit_length()} bits"
+    if isinstance(value, int):
+        return text_of(value)
     if isinstance(value, dict | list | tuple):
         return f"a {type(value).__name__} of {len(value)}"
     if isinstance(value, str):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass, field, replace
@@ -418,6 +419,7 @@ def read_allocation(allocation: AllocationLike, origin: str = "allocation") -> A
 
 _READ = ("name", "copies", "block", "kind")
 """Columns of a table that are read."""
+_CELL = re.compile(r"[0-9]{1,18}")
 _WHOLE = ("windows", "arrays_per_copy", "arrays", "batches", "start", "finish")
 """Columns that follow from the others, and are compared with what does."""
 _OF_EXPORTS = "index op input output kernel stride pads dilation groups".split()
@@ -437,7 +439,7 @@ def _of_table(text: str, where: str) -> AllocationInput:
             raise SpecError(place, f"{brief(name)} stands twice")
         numbers = {column: row[column] for column in ("copies", *_WHOLE) if row.get(column)}
         for column, cell in numbers.items():
-            if not (cell.isascii() and cell.isdigit()):
+            if not _CELL.fullmatch(cell):
                 raise SpecError(place, f"{column}: must be a whole number, got {brief(cell)}")
         stated[name] = {column: int(numbers[column]) for column in _WHOLE if column in numbers}
         if stated[name].get("arrays_per_copy") == 0:  # a digital node has no copies
@@ -447,7 +449,7 @@ def _of_table(text: str, where: str) -> AllocationInput:
             document["kind"][name] = row["kind"]
         if row.get("block"):
             sides = row["block"].split("x")
-            if not all(side.isascii() and side.isdigit() for side in sides):
+            if not all(map(_CELL.fullmatch, sides)):
                 raise SpecError(place, f"block: must be such as 2x2, got {brief(row['block'])}")
             document["block"][name] = list(map(int, sides))
     return replace(_of_bare(document, where), stated=stated)

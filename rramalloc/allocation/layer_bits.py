@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -123,7 +124,7 @@ class BitTable:
 
 def _bits(row: dict[str, str], name: str, place: str) -> int:
     text = row[name]
-    if not text.isdecimal() or not 1 <= int(text) <= MAX_BITS:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or not 1 <= int(text) <= MAX_BITS:
         raise SpecError(place, f"{name} must be from 1 to {MAX_BITS}, got {brief(text)}")
     return int(text)
 

@@ -9,7 +9,7 @@ from rramalloc.choices import MAX_ARRAYS, AtMostLike, CopiesLike
 from rramalloc.errors import SpecError
 from rramalloc.mapping.modes import divisors
 from rramalloc.network.network import names_like
-from rramalloc.records import brief, check_known
+from rramalloc.records import brief, check_known, text_of
 from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import amount
 
@@ -63,8 +63,8 @@ def _pairs(given: CopiesLike | None) -> Iterable[tuple[str, int, int]]:
     """Yield pattern, fewest and most copies of every limit. Raises SpecError."""
     for pattern, wanted in named_values("copies", "LAYER=N or LAYER=A..B such as conv1=4", given):
         if isinstance(wanted, Sequence) and not isinstance(wanted, str) and len(wanted) == 2:
-            wanted = "..".join(map(str, wanted))
-        match = _RANGE.fullmatch(str(wanted).strip())
+            wanted = "..".join(map(text_of, wanted))
+        match = _RANGE.fullmatch(text_of(wanted).strip())
         low, dots, high = match.groups() if match else ("0", None, None)
         least = int(low) if low else 1
         most = int(high) if high else MAX_ARRAYS if dots else least

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, FailFast, Field, PrivateAt
 from rramalloc.errors import SpecError
 from rramalloc.hardware.performance import UNTIMED, ChipPerformance
 from rramalloc.network.node import KINDS, WEIGHT_OPERATORS, Stage, TimedNode
-from rramalloc.records import Record, absent, as_tuple, brief, fault, from_list
+from rramalloc.records import Record, absent, as_tuple, brief, fault, from_list, text_of
 from rramalloc.result import ResultRecord
 
 PARTS_OF_ENERGY = {
@@ -490,7 +490,7 @@ def parts_of(value: int, by: int) -> int:
 
 def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
     """Return the wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
-    text = crossbar if isinstance(crossbar, str) else "x".join(map(str, crossbar))
+    text = crossbar if isinstance(crossbar, str) else "x".join(map(text_of, crossbar))
     match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
     if match is None:
         raise SpecError("crossbar", f"must be ROWSxCOLUMNS such as 128x128, got {brief(text)}")

@@ -12,7 +12,7 @@ from typing import Any
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.hardware.other_names import meant_by
 from rramalloc.hardware.tables import HardwareTables, Processor, parse_crossbar
-from rramalloc.records import Record, brief
+from rramalloc.records import Record, brief, text_of
 
 HardwareValues = Mapping[str, object]
 """Values by dotted name; `crossbar` is rows and columns together, None removes a value."""
@@ -83,7 +83,9 @@ def _of_toml(text: str) -> object:
     if text == "none":
         return None
     try:
-        return tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else text
+        json.dumps(value, default=str)
+        return value
     except (ValueError, RecursionError):  # too many digits or too deep, too: what it is for refuses a text
         return text
 
@@ -96,6 +98,8 @@ def _toml(value: object) -> str:
         return value if _of_toml(value) == value else json.dumps(value)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{json.dumps(name)} = {_toml(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return text_of(value)
     return json.dumps(value)
 
 

@@ -20,6 +20,7 @@ from rramalloc.errors import NetworkError, SpecError, suggestion
 from rramalloc.frozen import FrozenDict
 from rramalloc.network.geometry import MAX_EXTENT, MAX_PIXELS, Shape
 from rramalloc.network.node import (
+    MOST_NODE_BITS,
     Approximation,
     Input,
     Linear,
@@ -207,7 +208,14 @@ class Network(Result):
         return sha256 in (self.plain_sha256, self.sha256)
 
     def with_bits(self, bits: Mapping[str, tuple[int, int]]) -> Network:
-        """Return the same network with other (weight bits, input bits) of some weight layers, by name."""
+        """Return the same network with other (weight bits, input bits) of some weight layers, by name.
+
+        Raises SpecError.
+        """
+        for name, pair in bits.items():
+            if len(pair) != 2 or not all(is_whole(number, 1, MOST_NODE_BITS) for number in pair):
+                words = f"{brief(name)}: must be two numbers of bits from 1 to {MOST_NODE_BITS}"
+                raise SpecError("bits", f"{words}, got {brief(pair)}")
         nodes = [
             node.model_copy(update=dict(zip(("weight_bits", "input_bits"), bits[node.name], strict=True)))
             if isinstance(node, Stage) and node.name in bits

@@ -43,7 +43,8 @@ PadsField = Annotated[
     BeforeValidator(partial(_repeated, 4), json_schema_input_type=Offset | list[Offset]),
 ]
 Images = Annotated[int, Field(ge=1, le=MAX_PIXELS)]
-NodeBits = Annotated[int, Field(ge=1, le=64)]
+MOST_NODE_BITS = 64
+NodeBits = Annotated[int, Field(ge=1, le=MOST_NODE_BITS)]
 ShapeField = Annotated[tuple[Size, Size, Size], from_list(list[Size])]
 Macs = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
