@@ -485,10 +485,12 @@ def chiplet_cost(
     network = case.network
     given.made_for(network).without_blocks(network, "chiplet cost")
     check_command("chiplet", "chiplet cost", replace(case, mapping=DEFAULT_MAPPING))
-    check_placement(placed, network, given.copies)
+    check_placement(placed, network, given.copies, kinds=given.kinds)
     of_allocation = given.measured if given.hardware == placed.hardware else None
     measured = measured_steps(latency_table, network, placed.options, placed.hardware, of_allocation)
     graph = timed_graph(network, placed.hardware, placed.options, measured)
+    kinds = {layer.name: layer.kind for layer in placed.layers if layer.kind is not None}
+    graph = graph.in_modes(replace(given, kinds=kinds).modes(graph, placed.hardware.kinds))
     cost = placed_cost(graph, placed, measured)
     case = Case(network, placed.hardware, placed.options, measured)
     cost = cost.model_copy(update={"not_counted": case.not_counted(links=True)})

@@ -26,7 +26,7 @@ ROOM = Room(
     },
     needs=("place",),
     reads={
-        "chiplet cost": "case -kinds -sdk limits",
+        "chiplet cost": "case -sdk limits",
         "chiplet optimize": "case -kinds -images -sdk -fold -latency_table",
     },
 )

@@ -422,7 +422,8 @@ def _check_placement(subject: Subject, placement: Placement) -> None:
             "was made for other arrays, precision, mapping or layers on arrays: leave out --hardware, "
             "--mapping, --fc and --host",
         )
-    check_placement(placement, subject.network, subject.copies, blocks=subject.blocks)
+    kinds = subject.source.kinds
+    check_placement(placement, subject.network, subject.copies, blocks=subject.blocks, kinds=kinds)
 
 
 TakenPixels = Callable[[Subject], object]

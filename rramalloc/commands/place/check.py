@@ -31,13 +31,14 @@ def check_placement(
     copies: MappingOf[str, int],
     where: str = "placement",
     blocks: BlocksByName = NO_BLOCKS,
+    kinds: MappingOf[str, str] | None = None,
 ) -> None:
     """Raise MisplacedError unless the placement holds the copies of every stage of `network`.
 
     Each physical array is used at most once and exists; each block of each copy is there exactly once, with
     the wordlines and bitlines it takes; copies, or row blocks of copies, keep to one tile where they must.
     copies: by layer name, layers left out have one copy; blocks: layers left out compute their smallest
-    block of windows.
+    block of windows; kinds: of the allocation, where it names them.
     """
     if not network.is_of(placement.network.sha256):
         got = f"it is of {brief(placement.network.name)}, not of {brief(network.name)} as it is given"
@@ -48,7 +49,7 @@ def check_placement(
     needs = _needs(placement, network, where)
     for entry, fault in chain(
         _faults_of_places(placement, chip),
-        _faults_of_kinds(placement, chip),
+        _faults_of_kinds(placement, chip, kinds or {}),
         _faults_of_layers(placement, needs, copies, blocks),
         _faults_of_blocks(placement, needs),
         _faults_of_tiles(placement, chip),
@@ -229,8 +230,15 @@ def _faults_of_places(placement: Placement, chip: Chip) -> Faults:
             yield f"arrays[{number}]", f"is the physical array of arrays[{first}] again ({place})"
 
 
-def _faults_of_kinds(placement: Placement, chip: Chip) -> Faults:
-    """Yield arrays in a tile of another kind than that of their layer: kinds follow in raster order."""
+def _faults_of_kinds(placement: Placement, chip: Chip, wanted: MappingOf[str, str]) -> Faults:
+    """Yield layers of another kind than in the allocation, and arrays in a tile of another kind than theirs.
+
+    The tiles of the kinds follow each other in raster order.
+    """
+    for layer in placement.layers:
+        if wanted.get(layer.name, layer.kind) != layer.kind:
+            words = f"kind is {layer.kind}, the allocation has {wanted[layer.name]}"
+            yield f"layer {brief(layer.name)}", words
     kinds, first, wide = placement.hardware.kinds, 0, mesh_of(chip.tiles)[1]
     if kinds is None:
         return

@@ -260,7 +260,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
             *_slowed(stored, timer, found, seed, was_placed=was_placed),
         ),
     )
-    check_placement(placement, network, source.copies, blocks=source.blocks)
+    check_placement(placement, network, source.copies, blocks=source.blocks, kinds=source.kinds)
     return placement
 
 

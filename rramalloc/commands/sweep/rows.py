@@ -149,7 +149,7 @@ def row_of(point: SweepPoint, found: ComputedColumns) -> dict[str, Any]:
         "mapping": case.mapping,
         "fc": case.fc,
         "arrays": point.arrays if isinstance(point.arrays, int) else None,
-        "arrays_asked": str(point.arrays),
+        "arrays_asked": "all" if point.arrays is None else str(point.arrays),
         **{name: getattr(point, name) for name in ("objective", "method", "seed", "work", "key")},
         "dotted": dict(case.dotted),
     }

@@ -21,6 +21,7 @@ from rramalloc.files import beside, read_toml
 from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.axes import Axes, chosen_hardware
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import numbers_of_kinds
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.preset_files import DEFAULT_PRESET, shipped_preset
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES, Positive, parse_crossbar
@@ -76,7 +77,11 @@ def _distinct(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _arrays(value: Any) -> Any:
-    if isinstance(value, str):
+    if value is None:
+        return value
+    if isinstance(value, str) and "=" in value:
+        numbers_of_kinds(value)  # raises for another form
+    elif isinstance(value, str):
         factor = multiple(value)
         if factor is None or factor < 1:
             raise fault('must be a number of arrays, or "x2" for twice the minimum, at least "x1"')
@@ -118,7 +123,8 @@ class Spec(Record):
     """Lists whose product is the grid; one value stands for a list of one.
 
     networks: files or shipped names; arrays: budgets, or "x2" for twice the minimum of the network on the
-    hardware, rounded down.
+    hardware, rounded down, or the numbers of kinds, "small=512,large=64"; left out, those that the kinds or
+    the chip of the hardware have.
 
     crossbars, cell_bits, bandwidths_gb_s, weight_bits, dac_bits, columns_per_adc, rows_per_read, clock:
     replace what the hardware says, None to keep it, and so does a list called by the dotted name of any value
@@ -136,7 +142,7 @@ class Spec(Record):
 
     name: Annotated[str, Field(max_length=200)] = ""
     networks: Annotated[tuple[_Text, ...], *_Values]
-    arrays: Annotated[tuple[Annotated[int | str, BeforeValidator(_arrays)], ...], *_Values]
+    arrays: Annotated[tuple[Annotated[int | str | None, BeforeValidator(_arrays)], ...], *_Values] = (None,)
     crossbars: Annotated[tuple[Annotated[str, BeforeValidator(_crossbar)], ...], *_Values] | None = None
     methods: Annotated[tuple[Annotated[str, BeforeValidator(_method)], ...], *_Values] = ("auto",)
     hardware: Annotated[tuple[_Text | dict[str, Any], ...], *_Values] = (DEFAULT_PRESET,)
@@ -311,10 +317,13 @@ class SweptCase(NamedTuple):
 
 
 class SweepPoint(NamedTuple):
-    """One point of the grid. arrays: a number, or a multiple of the minimum such as "x2"."""
+    """One point of the grid.
+
+    arrays: a number, a multiple of the minimum such as "x2", numbers of kinds; None: the hardware's.
+    """
 
     case: SweptCase
-    arrays: int | str
+    arrays: int | str | None
     objective: str
     method: str
     seed: int

@@ -319,7 +319,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
         placed = as_placement(placement)
         if source.network is not None:  # a whole allocation, which says what it was made for
             _check_same(source, placed, where)
-        check_placement(placed, network, source.copies, where, source.blocks)
+        check_placement(placed, network, source.copies, where, source.blocks, source.kinds)
     elif source.hardware.chip is not None:
         placed = place_network(network, source, work=0, seed=0)
     else:

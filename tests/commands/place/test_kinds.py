@@ -118,3 +118,19 @@ def test_tiles_of_a_kind_are_set_by_name() -> None:
     assert rramalloc.optimize(HAND, hardware=machine, progress=False).makespan == 2
     again = as_hardware(machine.to_dict(), None, None)
     assert again == machine
+
+
+def test_the_cost_of_a_placement_counts_units() -> None:
+    """a takes 16 ns on the unit, b 10 ns on 8 arrays; a byte takes 2 ns a hop at most between their tiles."""
+    kinds = [{"name": "analog", "tiles": 2}, {"name": "digital", "tiles": 1, "processor": UNIT}]
+    chip = {"arrays_per_tile": 4, "tiles": [2, 2], "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 0.5}
+    machine = in_tiles(1, 1, kinds=kinds, chip=chip, timing={"step_ns": 10.0, "clock": "own"})
+    allocation = {"copies": {"a": 1, "b": 4}, "kind": {"a": "digital", "b": "analog"}}
+    placement = rramalloc.place(HAND, allocation, hardware=machine)
+    cost = rramalloc.chiplet_cost(HAND, allocation, placement)
+    assert [operator.compute for group in cost.groups for operator in group.operators.values()] == [
+        16.0,
+        10.0,
+    ]
+    with pytest.raises(MisplacedError, match="kind is digital, the allocation has analog"):
+        rramalloc.verify(HAND, allocation | {"kind": {"a": "analog", "b": "analog"}}, placement=placement)
