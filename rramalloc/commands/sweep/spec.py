@@ -195,6 +195,8 @@ class Spec(Record):
             other = changed.setdefault(SPELLED.get(name, name), name)
             if other != name:
                 raise fault(f"{name} and {other} are lists of the same value: give one of them")
+        if not {"arrays", "hardware"} & self.model_fields_set:
+            raise fault("arrays: this field is missing: give budgets, or hardware with kinds or a chip")
         if any(len(group) < 2 for group in self.zip):
             raise fault("zip: a group ties at least two lists: [['networks', 'arrays']]")
         try:
@@ -390,6 +392,8 @@ class Grid(NamedTuple):
         for index, given in enumerate(spec.hardware):
             with _entry(f"{where}: hardware[{index}]"):
                 machine = as_hardware(beside(folder, given, shipped_preset))
+                if None in spec.arrays and machine.kinds is None and machine.chip is None:
+                    raise SpecError("arrays", "must be given: the hardware has no kinds and no [chip]")
                 text = json.dumps(machine.to_dict())
                 for values in spec.axes.around_first(spec.of_hardware):
                     _chosen_json(text, json.dumps(spec.changes(values)))
