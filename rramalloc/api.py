@@ -15,7 +15,7 @@ from rramalloc.allocation.case_arguments import AllocationArguments, MappedArgum
 from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import optimize as optimize_case
-from rramalloc.allocation.question import Question
+from rramalloc.allocation.question import Question, target_of
 from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import HANDOFFS, OBJECTIVES, Handoff, NetworkArguments, NodeNames, ObjectiveName
 from rramalloc.errors import SpecError
@@ -26,11 +26,9 @@ from rramalloc.methods.method import MethodLike
 from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
-from rramalloc.records import brief, check_known, check_range
-from rramalloc.search.fewest import Target
+from rramalloc.records import check_known, check_range
 from rramalloc.search.work import Progress, Work
 from rramalloc.timing.latency_table import LatencyTableLike
-from rramalloc.units import amount
 
 
 def optimize(
@@ -279,36 +277,3 @@ def convert(
     source = network_of(network, given, names)
     write_json(path, source.to_dict())
     return source
-
-
-def target_of(
-    steps: int | None, ns: float | str | None, interval: int | str | None, throughput: float | str | None
-) -> Target:
-    """Return the target of the fewest arrays; texts have units. Raises SpecError out of range."""
-    ns = _amount("target_ns", ns, "ns")
-    throughput = _amount("target_throughput", throughput, "inputs/s")
-    check_range("target", steps, 1, 2**53)
-    check_range("target_ns", ns, 0, 1e300)
-    check_range("target_throughput", throughput, 1e-300, 1e300)
-    interval_ns = None
-    if isinstance(interval, str):
-        try:
-            text, interval = interval, None
-            interval = int(text) if text.strip().isdecimal() else None
-            interval_ns = amount(text, "ns") if interval is None else None
-        except ValueError:
-            words = "must be a whole number of steps or ticks, or a time with its unit such as 10us"
-            raise SpecError("target_interval", f"{words}, got {brief(text)}") from None
-    check_range("target_interval", interval, 1, 2**53)
-    check_range("target_interval", interval_ns, 0, 1e300)
-    return Target(steps, ns, interval, interval_ns, throughput)
-
-
-def _amount(name: str, value: float | str | None, unit: str) -> float | None:
-    """Return a number in a unit, also that of a text such as "10k". Raises SpecError."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return amount(value, unit)
-    except ValueError as error:
-        raise SpecError(name, str(error)) from None

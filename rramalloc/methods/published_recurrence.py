@@ -69,4 +69,5 @@ PUBLISHED = Method(
     solve,
     minimises="the published recurrence, by descent; chains only",
     source="ACM TODAES 29(1):21, doi 10.1145/3631523; docs/sources/model.md 5",
+    reads="case -kinds -images limits objective inputs placed method",
 )

@@ -93,13 +93,13 @@ def describe_network(
 
     Raises SpecError without [chip] or [timing], and for a stage that the whole chip cannot hold.
     """
+    check_command("chiplet", "chiplet optimize", Case(network, hardware, options))
     chip = hardware.chip
     if chip is None or hardware.compute_ns is None:
         missing = "[chip]" if chip is None else "[timing]"
         raise SpecError(
             f"hardware {hardware.name[:60]!r}", f"needs {missing} to describe a network on its tiles"
         )
-    check_command("chiplet", "chiplet optimize", Case(network, hardware, options))
     if chip.tile_count > MAX_GRID_EXTENT:
         raise SpecError("chip", f"has {chip.tile_count} tiles, the limit is {MAX_GRID_EXTENT}")
     graph = StageGraph.build(network, options)

@@ -18,5 +18,5 @@ ROOM = Room(
     views={
         "comparison": "view:comparison_view",
     },
-    reads={"compare": "case limits objective inputs placed method"},
+    reads={"compare": "case limits objective inputs placed"},
 )

@@ -41,6 +41,7 @@ def command(
     latency_table: str | None = None,
     copies: list[str] | None = None,
     copies_divide: Divided | None = None,
+    at_most: list[str] | None = None,
     objective: ExplainedObjective | None = None,
     speedup: float | None = None,
     what_if: list[str] | None = None,

@@ -12,7 +12,14 @@ from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import on_units
 from rramalloc.api import optimize
-from rramalloc.choices import DEFAULT_WORK, EXPLAINED_OBJECTIVES, CopiesLike, Divided, ExplainedObjective
+from rramalloc.choices import (
+    DEFAULT_WORK,
+    EXPLAINED_OBJECTIVES,
+    AtMostLike,
+    CopiesLike,
+    Divided,
+    ExplainedObjective,
+)
 from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
 from rramalloc.commands.explain.step_parts import slowest_layer, step_layers
@@ -45,6 +52,7 @@ def explain(
     latency_table: LatencyTableLike | None = None,
     copies: CopiesLike | None = None,
     copies_divide: Divided | None = None,
+    at_most: AtMostLike | None = None,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -80,6 +88,8 @@ def explain(
         Copies of layers that are held or limited, by name or pattern: {"conv1": 4, "conv*": "2..8"}.
     copies_divide
         Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
+    at_most
+        Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns, of the allocation searched for.
     seed
         Of what every search draws.
     work
@@ -115,9 +125,15 @@ def explain(
     if objective is not None:
         check_known("objective", objective, EXPLAINED_OBJECTIVES)
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
+    is_given = allocation is not None
     if allocation is None:
         every: dict[str, Any] = {**given, "crossbar": crossbar, "fold": fold, "latency_table": latency_table}
-        every |= {"copies": copies, "copies_divide": copies_divide, "objective": objective}
+        every |= {
+            "copies": copies,
+            "copies_divide": copies_divide,
+            "objective": objective,
+            "at_most": at_most,
+        }
         asked = {name: value for name, value in every.items() if value is not None}
         searching = ending.reporting_to(on_progress, "an allocation")
         if ending.time_limit_s is not None:  # the rest is for the points beside it and for the what-ifs
@@ -127,8 +143,9 @@ def explain(
         if searching is not ending:
             ending.charge(searching.spent_s)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
-    elif arrays is not None:
-        raise SpecError("arrays", "is a budget to search an allocation for: leave it out beside allocation")
+    for name, value in (("arrays", arrays), ("at_most", at_most)) if is_given else ():
+        if value is not None:
+            raise SpecError(name, "is for an allocation to be searched: leave it out beside allocation")
     case, given_allocation = read_case(
         network, allocation, given, crossbar=crossbar, fold=fold, latency_table=latency_table
     )

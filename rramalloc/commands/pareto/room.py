@@ -18,5 +18,5 @@ ROOM = Room(
     views={
         "pareto": "view:front_view",
     },
-    reads={"pareto": "case copies copies_divide area objective interval placed method"},
+    reads={"pareto": "case copies copies_divide area objective interval placed"},
 )

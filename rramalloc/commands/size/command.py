@@ -66,6 +66,9 @@ def command(
     sequences: int | None = None,
     copies: list[str] | None = None,
     copies_divide: Divided | None = None,
+    at_most: list[str] | None = None,
+    fold: bool = False,
+    latency_table: str | None = None,
     seed: int | None = None,
     work: int | None = None,
     most_candidates: int | None = None,
@@ -95,6 +98,8 @@ def command(
 
         sys.stdout.write(example_text("size"))
         return
+    from rramalloc.allocation.limits import at_most_of
+
     of_network = {
         "target": target,
         "target_ns": target_ns,
@@ -108,6 +113,9 @@ def command(
         "sequences": sequences,
         "copies": copies,
         "copies_divide": copies_divide,
+        "at_most": None if at_most is None else at_most_of(at_most),
+        "fold": fold or None,
+        "latency_table": latency_table,
     }
     of_question = {
         "hardware": hardware,

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
-from rramalloc.api import target_of
-from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected
+from rramalloc.allocation.question import TARGETS, QuestionFields
+from rramalloc.choices import DEFAULT_WORK, FullyConnected
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import beside, read_toml
@@ -22,14 +22,12 @@ from rramalloc.hardware.preset_files import DEFAULT_PRESET, shipped_preset
 from rramalloc.hardware.values import values_of
 from rramalloc.network.network import Network
 from rramalloc.records import MAX_WORK, Record, as_tuple, brief, fault, listed, parse
-from rramalloc.search.fewest import Target
 
 Minimised = Literal["area_um2", "arrays"]
 Stored = Literal["one", "all"]
 MOST_CANDIDATES = 10_000  # by default: at a second of search each they take three hours on a core
 _HARDWARE = "hardware"
 """Name of the choice that is a whole hardware."""
-_GOALS = ("target", "target_ns", "target_interval", "target_throughput")
 _ARRAYS_PER_TILE = "chip.arrays_per_tile"
 
 
@@ -52,29 +50,15 @@ def _hardware(value: Any) -> Any:
     return value
 
 
-class SizedNetwork(Record):
+class SizedNetwork(QuestionFields):
     """A network and its goal, one of the targets of `optimize`.
 
-    network: a file or a shipped name, or a Network; target: the latency in steps; copies_divide: of what
-    copies must be divisors; allow_partial: take operators whose weights cannot be modelled as barriers; the
-    others are options of `optimize`.
+    network: a file or a shipped name, or a Network; the others are options of `optimize`.
     """
 
     network: Annotated[Any, BeforeValidator(_network)]
-    target: int | None = None
-    target_ns: float | str | None = None
-    target_interval: int | str | None = None
-    target_throughput: float | str | None = None
     mapping: MappingName = "im2col"
     fc: FullyConnected = "host"
-    fold: bool = False
-    host: _Texts | None = None
-    copies: _Texts | None = None
-    copies_divide: Divided | None = None
-    at_most: dict[str, float | str] | None = None
-    allow_partial: bool = False
-    feeds_back: bool | None = None
-    sequences: int | None = None
 
     @model_validator(mode="after")
     def _one_goal(self) -> Self:
@@ -84,22 +68,12 @@ class SizedNetwork(Record):
         return self
 
     @property
-    def goal(self) -> dict[str, float | str]:
-        """The target that is given, by its name."""
-        return {name: getattr(self, name) for name in _GOALS if getattr(self, name) is not None}
-
-    @property
-    def wanted(self) -> Target:
-        """The target that the fewest arrays reach. Raises SpecError."""
-        return target_of(self.target, self.target_ns, self.target_interval, self.target_throughput)
-
-    @property
     def options(self) -> dict[str, Any]:
         """Options of `optimize` beside the network and its target."""
         return {
             name: getattr(self, name)
             for name in type(self).model_fields
-            if name != "network" and name not in _GOALS
+            if name != "network" and name not in TARGETS
         }
 
 
@@ -205,10 +179,12 @@ def read_question(spec: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[Siz
 
     Raises FileError, SpecError.
     """
-    if isinstance(spec, Mapping):
-        return parse(_QUESTION, dict(spec), "size"), ""
-    where = os.fspath(spec)
-    return parse(_QUESTION, read_toml(spec), where), os.path.dirname(where)
+    where = "size" if isinstance(spec, Mapping) else os.fspath(spec)
+    document = dict(spec) if isinstance(spec, Mapping) else read_toml(where)
+    question = parse(_QUESTION, document, where)
+    folder = os.path.dirname(where)
+    networks = tuple(network.beside(folder) for network in question.networks)
+    return question.model_copy(update={"networks": networks}), folder
 
 
 _BETWEEN_VALUES = re.compile(r",(?![^\[]*\])")

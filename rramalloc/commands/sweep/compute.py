@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from typing import Any, cast
 
+from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command, check_question
+from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import (
     checked_allocation,
     objective_of,
+    optimize,
     propose,
     utilisation_of_all,
 )
-from rramalloc.allocation.question import Question
+from rramalloc.allocation.question import TARGETS, Question, target_of
 from rramalloc.choices import ObjectiveName
 from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.commands.sweep.spec import SweepPoint, SweptCase
@@ -49,16 +53,28 @@ def results_of(point: SweepPoint) -> ComputedColumns:
     objective = cast("ObjectiveName", point.objective)
     try:
         case = _case(point.case)
-        request = Question(objective=objective, method=point.method, seed=point.seed, inputs=point.inputs)
+        given = dict(point.case.more)
+        target = target_of(*map(given.get, TARGETS))
+        request = Question(
+            objective=objective,
+            method=point.method,
+            seed=point.seed,
+            inputs=point.inputs,
+            target=target,
+            bits=given.get("bits"),
+        )
         check_command("sweep", "sweep", case, request)
         check_question(case, request)
         if case.hardware.kinds is None:
             found["minimum"] = case.minimum
         case, budget = case.with_numbers(point.arrays)
-        case.check_numbers(budget)
+        if not target.given:
+            case.check_numbers(budget)
         found["arrays"] = case.most_arrays(budget)
-        problem = _problem(case, budget)
         stop = Work(work=point.work, cores=1)
+        if case.bits is not None:
+            return found | _columns(optimize(case, budget, request, stop)) | {"repaired": False}
+        problem = _problem(case, budget)
         asked = objective_of(problem, request)
         answer = propose(asked, request, stop)
         allocation = checked_allocation(case, budget, asked, request, stop, answer)
@@ -71,7 +87,12 @@ def results_of(point: SweepPoint) -> ComputedColumns:
         "repaired": answer.repaired,
     }
     more["not_counted"] = "; ".join(allocation.not_counted) or None
-    return found | {column: getattr(allocation, column) for column in _RESULTS} | more
+    return found | _columns(allocation) | more
+
+
+def _columns(allocation: Allocation) -> ComputedColumns:
+    found: ComputedColumns = {column: getattr(allocation, column) for column in _RESULTS}
+    return found | {"used": allocation.arrays.used}
 
 
 @lru_cache(maxsize=16)
@@ -81,19 +102,28 @@ def _stages(network: str, network_json: str, options: MappingOptions) -> StageGr
 
 @lru_cache(maxsize=64)
 def _case(swept: SweptCase) -> Case:
-    mapping = DEFAULT_MAPPING.changed(mapping=swept.mapping, fc=swept.fc, host=swept.host)
+    given = dict(swept.more)
+    fold = given.get("fold", False)
+    mapping = DEFAULT_MAPPING.changed(mapping=swept.mapping, fc=swept.fc, host=swept.host, fold=fold)
     left = DEFAULT_MAPPING.changed(fc=swept.fc, host=swept.host)  # one graph for all mappings
     stages = _stages(swept.network, swept.network_json, left)
+    network = stages.network.in_turns(given.get("feeds_back"), given.get("sequences"))
     case = Case(
-        stages.network,
+        network,
         swept.hardware,
         mapping,
-        measured_steps(swept.table, stages.network, mapping, swept.hardware),
+        measured_steps(swept.table, network, mapping, swept.hardware),
         copy_limits(swept.copies, stages),
         at_most=dict(swept.at_most),
         divide=swept.copies_divide,
     )
-    return case.with_stages(stages)
+    case = case.with_stages(stages.of_network(network))
+    if "bits" not in given:
+        return case
+    choices = {
+        name: tuple(BitChoice(*row) for row in rows) for name, rows in json.loads(given["bits"]).items()
+    }
+    return case.choosing(BitTable(choices, limit=given.get("sensitivity", math.inf)))
 
 
 @lru_cache(maxsize=16)

@@ -12,8 +12,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
+from rramalloc.allocation.bit_policy import read_bits
 from rramalloc.allocation.budgets import MOST_INPUTS, multiple
-from rramalloc.allocation.limits import at_most_of
+from rramalloc.allocation.question import QuestionFields
 from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected, SweptObjective
 from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError, suggestion
@@ -28,9 +29,10 @@ from rramalloc.hardware.tables import MAX_BITS, MAX_LINES, Positive, parse_cross
 from rramalloc.hardware.values import dotted_names, is_value
 from rramalloc.importers import load
 from rramalloc.methods.registry import method_names
+from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_network
-from rramalloc.records import MAX_WORK, Record, brief, fault, is_whole, listed, parse
-from rramalloc.timing.latency_table import LatencyTable, as_latency_table
+from rramalloc.records import MAX_WORK, brief, fault, is_whole, listed, parse
+from rramalloc.timing.latency_table import LatencyTable
 from rramalloc.units import number_of
 from rramalloc.version import __version__
 
@@ -90,13 +92,6 @@ def _arrays(value: Any) -> Any:
     return value
 
 
-def _at_most(value: dict[str, float | str]) -> dict[str, float]:
-    try:
-        return at_most_of(value)
-    except RramallocError as error:
-        raise fault(str(error)) from None
-
-
 def _crossbar(value: Any) -> Any:
     if not isinstance(value, str):
         raise fault('must be a text such as "128x128"')
@@ -119,7 +114,7 @@ _Bits = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_BITS)], ...], *_Values
 _Lines = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_LINES)], ...], *_Values]
 
 
-class Spec(Record):
+class Spec(QuestionFields):
     """Lists whose product is the grid; one value stands for a list of one.
 
     networks: files or shipped names; arrays: budgets, or "x2" for twice the minimum of the network on the
@@ -131,9 +126,9 @@ class Spec(Record):
     ("timing.adc_ns"), of which "none" takes it away; hardware: presets, files, or tables of their form;
     zip: groups of lists that advance together instead of making a product; work: units of search of each
     point; inputs: how many stream, whose time the objective latency then is; at_most: limits of quantities by
-    their names; copies, copies_divide, host: as those of `optimize`, of layers that every network has;
-    latency_table: measured step times of all points, a file or a table of its form, instead of those of the
-    hardware.
+    their names; copies, host and others: as those of `optimize`, of layers that every network has;
+    latency_table: measured step times of all points instead of those of the hardware; a target makes the
+    objective "arrays"; arrays: also numbers of kinds, left out all that the chip or the kinds have.
     Raises SpecError.
     """
 
@@ -159,11 +154,9 @@ class Spec(Record):
     seeds: Annotated[tuple[Annotated[int, Field(ge=0, le=2**63 - 1)], ...], *_Values] = (0,)
     work: Annotated[int, Field(ge=0, le=MAX_WORK)] = DEFAULT_WORK
     inputs: Annotated[int, Field(ge=1, le=MOST_INPUTS)] | None = None
-    at_most: Annotated[dict[str, float | str], AfterValidator(_at_most)] | None = None
-    copies: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
-    copies_divide: Divided | None = None
-    host: Annotated[tuple[_Text, ...], BeforeValidator(listed)] | None = None
-    latency_table: _Text | dict[str, Any] | None = None
+    bits: _Text | None = None
+    bits_layers: _Text | None = None
+    sensitivity: Annotated[float, Field(ge=0)] | None = None
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(listed)], ...], BeforeValidator(listed)
     ] = ()
@@ -291,7 +284,7 @@ class SweptCase(NamedTuple):
 
     network, network_sha256: its name and the hash of its graph; network_json, hardware_json, table_json: the
     documents, the hardware with all changes, the table of measured steps empty if there is none; dotted: what
-    the lists called by dotted names give, as rows have it.
+    the lists called by dotted names give, as rows have it; more: options that are given beside these.
     """
 
     network: str
@@ -306,6 +299,7 @@ class SweptCase(NamedTuple):
     copies_divide: Divided | None
     host: tuple[str, ...] = ()
     dotted: tuple[tuple[str, Cell], ...] = ()
+    more: tuple[tuple[str, Any], ...] = ()
 
     @property
     def hardware(self) -> Hardware:
@@ -341,7 +335,8 @@ class SweepPoint(NamedTuple):
     def key(self) -> str:
         """Hash of everything that the row depends on: two sweeps share a row if they share its key."""
         table = self.case.table.sha256 if self.case.table else ""  # documents are known by their hashes
-        values = [__version__, *self.case._replace(network_json="", table_json=table), *self[1:]]
+        case = self.case._replace(network_json="", table_json=table)
+        values = [__version__, *(case if case.more else case[:-1]), *self[1:]]
         return hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -362,13 +357,25 @@ def _chosen_json(text: str, values: str) -> str:
     return json.dumps(chosen_hardware(named_hardware(text), json.loads(values)).to_dict())
 
 
+@lru_cache(maxsize=256)
+def _bits_json(path: str, layers: str | None, network: str, hardware: str) -> str:
+    """Return the choices of bits for a network on a hardware, all as JSON. Raises FileError, SpecError."""
+    source = Network.from_document(json.loads(network), "sweep")
+    table = read_bits(path, layers, source, named_hardware(hardware).precision)
+    return json.dumps(table.choices)
+
+
 class Grid(NamedTuple):
-    """The points of a spec. networks: name, hash and document of each; hardware, table: documents as JSON."""
+    """The points of a spec. networks: name, hash and document of each; hardware, table: documents as JSON.
+
+    folder: that relative paths start from.
+    """
 
     spec: Spec
     networks: tuple[tuple[str, str, str], ...]
     hardware: tuple[str, ...]
     table: str
+    folder: str
 
     @classmethod
     def read(cls, spec: Spec, where: str, folder: str, *, allow_partial: bool = False) -> Grid:
@@ -379,13 +386,14 @@ class Grid(NamedTuple):
         table = ""
         if spec.latency_table is not None:
             with _entry(f"{where}: latency_table"):
-                measured = spec.latency_table
-                source = os.path.join(folder, measured) if isinstance(measured, str) else measured
-                table = json.dumps(as_latency_table(source).to_dict())
+                table = json.dumps(spec.beside(folder).latency_table)
         networks: dict[tuple[str, str], str] = {}
         for index, entry in enumerate(spec.networks):
             with _entry(f"{where}: networks[{index}]"):
-                network = load(beside(folder, entry, shipped_network), allow_partial=allow_partial)
+                partly = allow_partial or spec.allow_partial
+                source = beside(folder, entry, shipped_network)
+                network = load(source, allow_partial=partly, host=spec.host or ())
+                network.in_turns(spec.feeds_back, spec.sequences)
                 text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
                 _add(networks, (network.name, network.sha256), text)
         hardware: dict[str, None] = {}
@@ -398,15 +406,19 @@ class Grid(NamedTuple):
                 for values in spec.axes.around_first(spec.of_hardware):
                     _chosen_json(text, json.dumps(spec.changes(values)))
                 _add(hardware, text, None)
-        return cls(spec, tuple((*named, text) for named, text in networks.items()), tuple(hardware), table)
+        return cls(
+            spec, tuple((*named, text) for named, text in networks.items()), tuple(hardware), table, folder
+        )
 
     def point(self, number: int) -> SweepPoint:
         """Return the point of a number from 0. Raises SpecError where its values contradict each other."""
         places = self.spec.axes.places(number)
         values: dict[str, Any] = self.spec.axes.values(places)
+        network = self.networks[places["networks"]]
+        hardware = _chosen_json(self.hardware[places["hardware"]], json.dumps(self.spec.changes(values)))
         case = SweptCase(
-            *self.networks[places["networks"]],
-            _chosen_json(self.hardware[places["hardware"]], json.dumps(self.spec.changes(values))),
+            *network,
+            hardware,
             self.table,
             mapping=values["mappings"],
             fc=values["fc"],
@@ -415,9 +427,23 @@ class Grid(NamedTuple):
             copies_divide=self.spec.copies_divide,
             host=self.spec.host or (),
             dotted=tuple((name, self.spec.cell(name, values[name])) for name in self.spec.dotted),
+            more=self._more(network, hardware),
         )
+        if self.spec.goal and "objectives" not in self.spec.model_fields_set:
+            values["objectives"] = "arrays"
         asked = [values[name] for name in ("arrays", "objectives", "methods", "seeds")]
         return SweepPoint._make((case, *asked, self.spec.work, self.spec.inputs or 1))
+
+    def _more(self, network: tuple[str, str, str], hardware: str) -> tuple[tuple[str, Any], ...]:
+        """Return options that are given beside those that every sweep has, as plain values."""
+        spec = self.spec
+        given: dict[str, Any] = {"fold": spec.fold or None, **spec.goal}
+        given |= {"feeds_back": spec.feeds_back, "sequences": spec.sequences}
+        if spec.bits is not None:
+            layers = spec.bits_layers and os.path.join(self.folder, spec.bits_layers)
+            given["bits"] = _bits_json(os.path.join(self.folder, spec.bits), layers, network[2], hardware)
+            given["sensitivity"] = spec.sensitivity
+        return tuple((name, value) for name, value in given.items() if value is not None)
 
     def points(self) -> Iterator[SweepPoint]:
         """Yield all points in the order of the grid."""

@@ -6,7 +6,8 @@ import os
 from functools import partial
 from typing import Unpack
 
-from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
+from rramalloc.allocation.case_arguments import AllocationArguments
+from rramalloc.choices import Divided
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
@@ -36,6 +37,7 @@ TUNE: Help = {
         "SQLite file of all answers; runs go on from it. Left out: tune.sqlite beside the output.",
     ),
     "hardware": ("FILE|PRESET", "Left out: as the tool counts arrays, plain for a command."),
+    "fc": (None, "Where classifiers on one pixel run: host (not timed, the default), or arrays."),
     "mapping": (None, "Left out: as the tool lays weights out, im2col for a command."),
     "output": ("FILE", "Write the best allocation as JSON."),
 }
@@ -52,17 +54,17 @@ def command(
     jobs: int = 1,
     timeout_s: float = 600.0,
     store: str | None = None,
-    hardware: str | None = None,
     crossbar: str | None = None,
-    set_values: list[str] | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected = "host",
-    host: list[str] | None = None,
+    fold: bool = False,
+    latency_table: str | None = None,
+    copies: list[str] | None = None,
+    copies_divide: Divided | None = None,
+    at_most: list[str] | None = None,
     seed: int = 0,
     output_format: Format = "table",
     output: str | None = None,
     quiet: bool = False,
-    **shared: Unpack[NetworkArguments],
+    **shared: Unpack[AllocationArguments],
 ) -> None:
     """Find the allocation that is best in your simulator: the search proposes, the simulator judges.
 

@@ -22,5 +22,5 @@ ROOM = Room(
         "export",
         "place",
     ),
-    reads={"tune": "case -kinds -images -sdk -fold -latency_table"},
+    reads={"tune": "case -kinds -images -sdk limits"},
 )

@@ -16,17 +16,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.case_arguments import AllocationArguments, CaseArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import checked_allocation, objective_of
 from rramalloc.allocation.question import Question
-from rramalloc.choices import FullyConnected, HostLike, NetworkArguments, ValuesLike
-from rramalloc.choices import Mapping as MappingName
+from rramalloc.choices import AtMostLike, CopiesLike, Divided
 from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
 from rramalloc.commands.tune.calibration import Calibration, spearman
 from rramalloc.commands.tune.proposals import Neighbourhood, Start, proposals, starting_allocations
@@ -41,16 +41,14 @@ from rramalloc.commands.tune.simulators import (
 )
 from rramalloc.commands.tune.tuning import Judged, ModelError, OwnChoice, TuneOptions, Tuning
 from rramalloc.errors import RramallocError, SimulatorError
-from rramalloc.hardware.loader import HardwareLike, as_hardware
-from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.hardware.tables import CrossbarLike
-from rramalloc.importers import NetworkLike, network_of
-from rramalloc.mapping.options import DEFAULT_MAPPING
+from rramalloc.importers import NetworkLike
 from rramalloc.progress import followed
 from rramalloc.records import check_range
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
+from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.simulate import Copies, makespan_of
 from rramalloc.units import number_of, rounded
 
@@ -106,16 +104,16 @@ def tune(
     store: str | os.PathLike[str] | None = None,
     timeout_s: float = DEFAULT_TIMEOUT_S,
     tool_paths: Sequence[str] = (),
-    hardware: HardwareLike | None = None,
     crossbar: CrossbarLike | None = None,
-    set_values: ValuesLike | None = None,
-    mapping: MappingName | None = None,
-    fc: FullyConnected = "host",
-    host: HostLike | None = None,
+    fold: bool = False,
+    latency_table: LatencyTableLike | None = None,
+    copies: CopiesLike | None = None,
+    copies_divide: Divided | None = None,
+    at_most: AtMostLike | None = None,
     on_progress: TuneProgress | None = None,
     progress: bool = True,
     cancel: CancelToken | None = None,
-    **given: Unpack[NetworkArguments],
+    **given: Unpack[AllocationArguments],
 ) -> Tuning:
     """Find the allocation that is best in a simulator.
 
@@ -143,16 +141,24 @@ def tune(
         Folders of the sources of a tool; left out, the environment variable RRAMALLOC_TOOL names them.
     hardware
         A Hardware, a file, a dict of its form, or a preset; left out, that which the tool counts arrays with.
-    crossbar
-        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
-    set_values
-        Values of the hardware that are replaced: {"timing.columns_per_adc": 16}, or ["timing.adc_ns=2"].
     mapping
         Layout of weights on arrays; left out, that which the tool counts arrays with.
+    crossbar
+        Wordlines and bitlines of an array, "256x256" or (256, 256), instead of the hardware's.
     fc
         Who computes linear layers on a single pixel: the "host", or arrays ("crossbar").
     host
         Layers that are left to the host, by name or pattern.
+    fold
+        Fold filters first, with mapping "kernel_split".
+    latency_table
+        Measured step times for the searches that propose: a LatencyTable, a file, or a dict of its form.
+    copies
+        Copies of layers that are held or limited, by name or pattern: {"conv1": 4, "conv*": "2..8"}.
+    copies_divide
+        Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
+    at_most
+        Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns: {"area_um2": "2mm2"}.
     on_progress
         Called with (evaluations done, evaluations in all, best figure) after every answer.
     progress
@@ -179,19 +185,19 @@ def tune(
     judge = simulator
     if isinstance(judge, str):
         judge = simulator_named(judge, tool_paths=tool_paths, timeout_s=timeout_s)
-    source = network_of(network, given)
-    if isinstance(judge, ExportedTool):
-        hardware = hardware or TOOLS[judge.tool].hardware()
-        mapping = mapping or TOOLS[judge.tool].mapping
-    machine = as_hardware(DEFAULT_PRESET if hardware is None else hardware, crossbar, set_values)
-    options = DEFAULT_MAPPING.changed(mapping=mapping, fc=fc, host=host)
-    case = Case(source, machine, options)
+    tool = TOOLS[judge.tool] if isinstance(judge, ExportedTool) else None
+    every: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    every |= {"crossbar": crossbar, "fold": fold, "latency_table": latency_table}
+    every |= {"copies": copies, "copies_divide": copies_divide, "at_most": at_most}
+    if tool is not None:
+        every = {"hardware": tool.hardware(), "mapping": tool.mapping} | every
+    case = Case.of(network, cast("CaseArguments", every))
     check_command("tune", "tune", case)
     size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**case.options, simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
-    about = subject(source, machine, options, kept_as)
+    about = subject(case.network, case.hardware, case.mapping, kept_as)
     with Answers(store, about) as answers, followed(on_progress, progress, progress_words) as tell:
         tuner = Tuner(case, size, asked, judge, answers, cancel or CancelToken(), tell)
         return tuner.run()

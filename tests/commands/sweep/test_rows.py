@@ -246,3 +246,48 @@ def test_a_finished_sweep_that_is_called_again_reads_no_row(
     (tmp_path / "rows/rows.csv").write_bytes(before.replace(b"work_s", b"seconds", 1))
     rramalloc.sweep(spec, tmp_path / "rows")
     assert (tmp_path / "rows/rows.csv").read_bytes() == before
+
+
+QUESTIONS: list[dict[str, Any]] = [
+    {"feeds_back": True},
+    {"feeds_back": True, "sequences": 2},
+    {"mapping": "kernel_split", "fold": True},
+    {"target": 100},
+    {"target_interval": "640ns"},
+    {"bits": "bits.csv", "sensitivity": 1.0},
+    {"arrays": None},
+    {"arrays": "small=9,large=9"},
+    {"arrays": None, "target_ns": "2us"},
+]
+
+
+@pytest.mark.parametrize("asked", QUESTIONS, ids=str)
+def test_a_point_is_what_optimize_says(
+    asked: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the question; arrays that are left out are those of the chip or of all kinds."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.json").write_text(network())
+    (tmp_path / "bits.csv").write_text(
+        "layer,weight_bits,input_bits,sensitivity\nconv2,8,8,0\nconv2,4,8,1\nconv1,8,8,0\nconv1,4,8,1\n"
+    )
+    machine: dict[str, Any] = {
+        "name": "own",
+        "crossbar": {"wordlines": 128, "bitlines": 32, "cell_bits": 4},
+        "precision": {"weight_bits": 4, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        "timing": {"step_ns": 10.0},
+        "chip": {"arrays_per_tile": 4, "tiles": [2, 2]},
+    }
+    if "small" in str(asked.get("arrays")):
+        del machine["chip"]
+        lines = {"small": 64, "large": 128}
+        machine["kinds"] = [{"name": name, "crossbar": {"wordlines": lines[name]}} for name in lines]
+    options = {"hardware": machine, "work": 2, "arrays": 12} | asked
+    found = rramalloc.optimize("tiny.json", **options)
+    spec = {name: value for name, value in options.items() if value is not None}
+    (row,) = rows_of("tiny.json", **spec)
+    assert row["error"] is None
+    assert row["objective"] == found.objective
+    columns = ("makespan", "interval", "objective_value", "lower_bound", "throughput_per_s", "step_ns")
+    assert [row[name] for name in columns] == [getattr(found, name) for name in columns]
+    assert row["used"] == found.arrays.used
