@@ -26,7 +26,9 @@ from rramalloc.commands.latency.measure import Repetition
 from rramalloc.schemas import json_schema, schema_names
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+WITHOUT_COMMANDS = ("architecture", "changes", "together")
+"""Pages about the code, which a test of their own reads."""
+PAGES = sorted(page for page in DOCS.glob("*.md") if page.stem not in WITHOUT_COMMANDS)
 EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 READERS: Mapping[str, Callable[[str], Any]] = {
     "json": json.loads,
@@ -180,6 +182,17 @@ def test_what_loads_from_the_network(hooks: ModuleType, tag: str, loads: bool) -
     assert bool(hooks.LOADED.search(tag)) == loads
 
 
+def test_files_that_the_map_of_the_code_names_exist() -> None:
+    named = re.findall(r"`([\w/]+/(?:\w+\.py)?|\w+\.py)`", text_of(DOCS / "architecture.md"))
+    known = [path.as_posix() for path in (DOCS.parent / "rramalloc").rglob("*.py")]
+    assert len(named) > 40
+    for name in named:
+        places = (DOCS.parent / name, DOCS.parent / "rramalloc" / name)
+        assert any(place.exists() for place in places) or any(path.endswith(f"/{name}") for path in known), (
+            name
+        )
+
+
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> None:
     """All go into one copy of the source, compiled code and all; a limit of cores then changes answers.
@@ -192,7 +205,7 @@ def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> N
     for name in ("mkdocs.yml", "docs/generate.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(root / name, tmp_path / name)
-    guide = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    guide = (root / "docs" / "changes.md").read_text(encoding="utf-8")
     patches = re.findall(r"^```diff\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
     assert len(patches) == 7
     touched = re.findall(r"^\+\+\+ b/(.*)", patches[0], re.MULTILINE)
