@@ -405,8 +405,12 @@ def _untimed_modes_of(problem: Problem, stage: int, most: int) -> StageModes:
 
 def cheapest_of_each(problem: Problem) -> Ints:
     """Return the least cost of the allowed modes of every stage, int64. Raises SpecError for none."""
-    fewest, graph = [], problem.graph
+    fewest, graph, known = list[int](), problem.graph, dict[object, int]()
     for stage, (mode, copies) in enumerate(zip(graph.modes, problem.smallest.tolist(), strict=True)):
+        key = (*_likeness(problem, stage), mode, copies)
+        if key in known:  # of 5,000 stages most are alike
+            fewest.append(known[key])
+            continue
         choices = (PLAIN,) if problem.alternatives is None else problem.alternatives.of(stage)
         most = max(problem.arrays_of_stage(stage, own.in_block(mode.block), copies) for own in choices)
         # Where copies must be divisors, more than the fewest, or larger blocks, may be needed.
@@ -416,7 +420,8 @@ def cheapest_of_each(problem: Problem) -> Ints:
                     "copies_divide", f"{graph.names[stage][:60]!r} has no divisor within its --copies"
                 )
             most = 2 * most + 1
-        fewest.append(own.arrays.min())
+        known[key] = int(own.arrays.min())
+        fewest.append(known[key])
     return np.array(fewest, dtype=np.int64)
 
 
@@ -494,21 +499,26 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
     )
 
 
+def _likeness(problem: Problem, stage: int) -> tuple[object, ...]:
+    """Return a key that stages share whose modes are the same."""
+    held, limits = problem.held, problem.limits
+    key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
+    key += () if problem.alternatives is None else (problem.alternatives.each[stage],)
+    each = (problem.graph.most_copies, held.least, held.most, limits.fed_ns)
+    return key + tuple(float(own[stage]) for own in each if own is not None)
+
+
 def all_modes(problem: Problem) -> tuple[StageModes, ...]:
     """Return the modes of every stage; equal stages share theirs."""
     spare, clocks = problem.budget - problem.minimum, problem.graph.clocks
-    graph_limits = (problem.graph.most_copies, problem.held.least, problem.held.most, problem.limits.fed_ns)
-    limits = [own for own in graph_limits if own is not None]
     listed, made = dict[object, StageModes](), dict[object, StageModes]()
     stages = []
     for stage in range(len(problem.demand)):
-        key: tuple[object, ...] = (problem.graph.kinds[stage], int(problem.demand[stage]))
-        key += () if problem.alternatives is None else (problem.alternatives.each[stage],)
-        key += tuple(float(own[stage]) for own in limits)
+        key = _likeness(problem, stage)
         if key not in listed:
             listed[key] = _untimed_modes_of(problem, stage, int(problem.lowest[stage]) + spare)
         each = listed[key]
-        clock = each.clock_by(partial(clocks, stage))
+        clock = each.clock if problem.time_unit == "steps" else each.clock_by(partial(clocks, stage))
         key += tuple(column.tobytes() for column in clock)
         if key not in made:
             made[key] = _shortened(problem, each.with_clock(clock))

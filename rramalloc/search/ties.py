@@ -30,6 +30,8 @@ def trim(problem: Problem, menu: Menu, found: Choice, stop: Work) -> Choice:
     tries = int(_TRIM_S / (cost.BATCH * batches))
     order = np.argsort(-problem.arrays_of_stages(best.copies, best.modes), kind="stable")
     for stage in order.tolist():
+        if stop.out_of_time:  # to count arrays of other blocks takes long, too
+            return best
         arrays = problem.arrays_of_stage(stage, best.modes[stage], int(best.copies[stage]))
         for others, rising in (
             (menu.cheaper(stage, arrays), True),
