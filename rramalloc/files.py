@@ -209,6 +209,8 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Raises FileError.
     """
+    import fcntl
+
     with file_errors(path_text(path)):
         target = _target(path)
         if target is None:
@@ -218,10 +220,16 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 with open(path, "wb") as stream:
                     shutil.copyfileobj(draft, stream)
             return
+        _end_dead_drafts(target, "[a-f0-9]", is_folder=False)
         temporary = target.with_name(f".{target.name[:_DRAFT_LETTERS]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
+        unlocked = temporary.with_suffix(".new")
         with _ending_clean(), contextlib.ExitStack() as stack:
             stack.callback(temporary.unlink, missing_ok=True)
-            with open(temporary, "x+b") as stream:
+            stack.callback(unlocked.unlink, missing_ok=True)
+            with open(unlocked, "x+b") as stream:
+                with contextlib.suppress(OSError):  # of a disk that knows no locks
+                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.rename(unlocked, temporary)  # held from the moment it is seen
                 yield stream
                 stream.flush()
                 if target.exists():
@@ -355,17 +363,12 @@ def write_folder(
     What a process that was killed left beside it is removed; SIGTERM leaves nothing.
     is_ours: whether a folder that is there may be replaced, with all that it holds. Raises FileError.
     """
-    check_folder(path, is_ours)
+    path_text(path)
     with file_errors(os.fspath(path)), contextlib.ExitStack() as stack:
         target = Path(os.path.realpath(path))
+        _end_dead_drafts(target, "[a-z0-9_]", is_folder=True)
+        check_folder(path, is_ours)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # drafts of processes that have ended
-        for old_draft in target.parent.glob(
-            f".{glob.escape(target.name[:_DRAFT_LETTERS])}.{'[a-z0-9_]' * 8}{_DRAFT_ENDING}"
-        ):
-            if (old_draft / _LOCK).is_file() and not old_draft.is_symlink():
-                with contextlib.suppress(FileError), open_alone(old_draft / _LOCK):
-                    shutil.rmtree(old_draft, ignore_errors=True)
         stack.enter_context(_ending_clean())
         draft = Path(tempfile.mkdtemp(_DRAFT_ENDING, f".{target.name[:_DRAFT_LETTERS]}.", target.parent))
         stack.callback(shutil.rmtree, draft, ignore_errors=True)
@@ -386,6 +389,27 @@ def write_folder(
             os.rename(target, old)
         os.rename(new, target)
         sync_folder(target.parent)
+
+
+def _end_dead_drafts(target: Path, letter: str, *, is_folder: bool) -> None:
+    """Remove drafts of processes that have ended; what one had just moved away is put back first.
+
+    letter: pattern of those in the names of drafts.
+    """
+    name = glob.escape(target.name[:_DRAFT_LETTERS])
+    for draft in target.parent.glob(f".{name}.{letter * 8}{_DRAFT_ENDING}"):
+        lock = draft / _LOCK if is_folder else draft
+        if draft.is_symlink() or not lock.is_file():
+            continue
+        with contextlib.suppress(FileError), open_alone(lock):
+            if (draft / "old").exists() and not target.exists():
+                if len(target.name) > _DRAFT_LETTERS:  # it may be of another folder
+                    continue
+                os.rename(draft / "old", target)
+            if is_folder:
+                shutil.rmtree(draft, ignore_errors=True)
+            else:
+                draft.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

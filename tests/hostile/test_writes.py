@@ -24,7 +24,15 @@ import rramalloc
 from rramalloc.cli.main import app
 from rramalloc.cli.parameters import Value
 from rramalloc.errors import FileError
-from rramalloc.files import check_writable, make_folder, write_bytes, write_folder
+from rramalloc.files import (
+    check_writable,
+    make_folder,
+    open_alone,
+    open_to_write,
+    write_bytes,
+    write_folder,
+    write_text,
+)
 
 Run = Callable[..., Any]
 WRITER = """
@@ -423,3 +431,30 @@ def test_outputs_that_would_destroy_files_are_refused(
     assert any(word in outcome.err for word in words), outcome.err
     assert sorted(os.listdir(tmp_path)) == before
     assert all((tmp_path / name).read_text() == name for name in ("n.json", "a.json", "h.toml", "s.toml"))
+
+
+def test_what_a_killed_process_moved_away_is_put_back_before_anything_else(tmp_path: Path) -> None:
+    """Killed between the two renames of a folder; the next run fails, and the old content must be there."""
+    draft = tmp_path / ".out.abcd1234.tmp"
+    for name in ("old", "new"):
+        (draft / name).mkdir(parents=True)
+        (draft / name / "a.txt").write_text(name)
+    (draft / "lock").touch()
+    with pytest.raises(FileError, match="is no name of a file"):
+        write_folder(tmp_path / "out", {"../a": ""}, lambda _: True)
+    assert (tmp_path / "out" / "a.txt").read_text() == "old"
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_dead_drafts_of_a_file_go_and_those_of_a_process_that_runs_stay(tmp_path: Path) -> None:
+    dead, alive = (tmp_path / f".a.json.{name}.tmp" for name in ("00000000", "11111111"))
+    other = tmp_path / ".b.json.00000000.tmp"
+    for path in (dead, other):
+        path.touch()
+    with open_alone(alive):
+        write_text(tmp_path / "a.json", "1")
+        assert sorted(tmp_path.iterdir()) == sorted([alive, other, tmp_path / "a.json"])
+    with open_to_write(tmp_path / "a.json") as stream:
+        stream.write(b"2")
+        write_text(tmp_path / "a.json", "3")  # leaves the draft of the stream alone
+    assert (tmp_path / "a.json").read_text() == "2"

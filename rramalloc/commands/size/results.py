@@ -47,12 +47,17 @@ class Results(Closing):
     def __init__(self, path: str | os.PathLike[str] | None, workers: Workers | None) -> None:
         check_writable(path)
         self._workers = workers
+        self._is_new = path is not None and not os.path.exists(path)
         self._store = None if path is None else Store(path, "sizing")
 
     def close(self) -> None:
-        """Close the file."""
-        if self._store is not None:
-            self._store.close()
+        """Close the file; a new one of a question that was refused goes."""
+        if self._store is None:
+            return
+        is_empty = not any(self._store.query("SELECT key FROM rows LIMIT 1"))
+        self._store.close()
+        if self._is_new and is_empty:
+            os.unlink(self._store.path)
 
     def of(self, tasks: Sequence[SizeTask], stop: Work) -> dict[SizeTask, TaskResult]:
         """Return the results of tasks, without those that were not ready when the work was ended.

@@ -114,3 +114,10 @@ def test_a_limit_of_time_holds_while_candidates_are_read(monkeypatch: pytest.Mon
     assert len(read) == 2
     with pytest.raises(InfeasibleError, match="of 16 candidates: the limit of time ended it: raise that"):
         rramalloc.size(asked, time_limit_s=0.0)
+
+
+def test_a_refused_question_leaves_no_store(tmp_path: Path) -> None:
+    with pytest.raises(RramallocError):
+        rramalloc.size({"networks": [{"network": "no such", "target": 1}], "choose": {"crossbar": ["64x64"]}},
+                       store=tmp_path / "s.sqlite", jobs=1)  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
