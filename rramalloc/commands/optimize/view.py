@@ -77,8 +77,9 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
         yield Fact("sensitivity", f"{allocation.sensitivity:g}", note="in sum, of the bits chosen")
     if allocation.placed is not None:
         slowest_ns = max(allocation.placed.transfer_ns.values())
-        end = "nothing changed in the last" if allocation.placed.converged else "the best of them"
-        words = f"a step between tiles; rounds of placement: {allocation.placed.rounds}, {end}"
+        placed = counted(allocation.placed.rounds, "allocation")
+        end = "transfers are hidden" if allocation.placed.converged else "the best of them hides not all"
+        words = f"a step between tiles; {placed} placed, {end}"
         yield Fact("transfer", slowest_ns, "ns", words)
 
 

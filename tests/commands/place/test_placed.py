@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from functools import cache
@@ -20,16 +21,20 @@ from laws.strategies import ANY, random_problem, randoms
 
 import rramalloc
 from rramalloc.allocation.allocation import Allocation
+from rramalloc.allocation.case import Case
+from rramalloc.allocation.optimize import objective_of
+from rramalloc.allocation.question import Question
 from rramalloc.commands.place import placer
 from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.hardware.tables import Timing
+from rramalloc.hardware.tables import Energy, Timing
 from rramalloc.network.network import Network
 from rramalloc.search import links
+from rramalloc.search.fewest import Target
 from rramalloc.search.objective import Latency
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime, Transfer
@@ -209,6 +214,112 @@ def test_places_that_do_not_hold_the_allocation_are_refused(
     (tmp_path / "a.json").write_text(json.dumps(document))
     with pytest.raises(SpecError, match=words):
         rramalloc.place(network, tmp_path / "a.json")
+
+
+LINKS = """
+name = "slow links"
+source = "made for a test"
+crossbar = { wordlines = 256, bitlines = 256, cell_bits = 4 }
+precision = { weight_bits = 8, input_bits = 8, output_bits = 8, signed = "offset" }
+timing = { step_ns = 80.0 }
+chip = { arrays_per_tile = 32, tiles = [6, 6], hop_ns_tile = 2.0, bandwidth_tile_gb_s = 0.02 }
+"""
+
+
+def test_more_arrays_are_never_slower(tmp_path: Path) -> None:
+    """One copy a layer takes 89.76 us; what 20 arrays reach, more reach, however slow the links."""
+    (tmp_path / "links.toml").write_text(LINKS)
+    found = [
+        rramalloc.optimize("resnet8", arrays, hardware=tmp_path / "links.toml", placed=True, work=5)
+        for arrays in (13, 20, 60)
+    ]
+    latencies = [each.latency_ns or 0.0 for each in found]
+    assert latencies[0] == pytest.approx(89_760.0)
+    assert latencies[1] <= 32_240.0 * (1 + 1e-9)
+    assert latencies[2] <= latencies[1]
+
+
+BY_HAND = Hardware.model_validate(
+    {
+        "name": "by hand",
+        "source": "by hand",
+        "crossbar": {"wordlines": 16, "bitlines": 16, "cell_bits": 1},
+        "precision": {"weight_bits": 1, "input_bits": 1, "output_bits": 8, "signed": "offset"},
+        "timing": {"step_ns": 10.0},
+        "energy": {"read_pj": 10.0, "leakage_mw": 0.0},
+        "chip": {"arrays_per_tile": 1, "tiles": 12, "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 0.65},
+    }
+)
+AB = Network.build(
+    "ab",
+    [
+        {"name": "in", "op": "input", "shape": [16, 2, 2]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 16, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 32, "kernel": 1},
+    ],
+    source="by hand",
+)
+
+
+def test_a_limit_of_power_is_left_out_of_the_bound() -> None:
+    """By hand in docs/sources/model.md 21: 3 steps of 2 hops and 8 bytes at 0.65 bytes a ns, 120 pJ."""
+    limited: dict[str, Any] = {"hardware": BY_HAND, "at_most": {"power_mw": 2.9}, "progress": False}
+    assert rramalloc.optimize(AB, 6, **limited).latency_ns == 50.0
+    found = rramalloc.optimize(AB, 6, placed=True, **limited)
+    assert found.latency_ns == pytest.approx(3 * (2 + 8 / 0.65), rel=1e-3)
+    assert (found.lower_bound, found.energy_pj) == (30.0, 120.0)
+    assert [layer.copies for layer in found.layers] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Question(),
+        Question(inputs=3),
+        Question(objective="interval"),
+        Question(objective="energy"),
+        Question(objective="edp"),
+        Question(objective="sequential"),
+        Question(objective="arrays", target=Target(target_ns=200.0)),
+        Question(objective="arrays", target=Target(target_interval_ns=100.0)),
+    ],
+)
+def test_no_placed_allocation_is_below_a_bound(asked: Question, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every allocation of drawn problems, placed, against the walk and the search of small problems."""
+    arrange, enumerated, random = placer.arrange, links.every_choice, Random(f"{asked.objective}")
+    monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
+    compared = 0
+    for _ in range(6):
+        of_tiles = chip(
+            random.choice((2, 3)), (2, 3), hop_ns_tile=1.0, bandwidth_tile_gb_s=random.choice((0.2, 2.0))
+        )
+        clock: Any = random.choice(({}, {"clock": "own", "tick_ns": 1.0}))
+        energy = Energy(read_pj=1.0, leakage_mw=0.5, area_um2=10.0)
+        hardware = machine(of_tiles, (64, 16), Timing(step_ns=10.0, **clock), energy=energy)
+        network = chain(*(random.choice((4, 8, 16)) for _ in range(3)), side=3, kernel=random.choice((1, 3)))
+        mapping: Any = random.choice(("im2col", "sdk"))
+        case = Case.of(network, {"hardware": hardware, "mapping": mapping}, placed=True)
+        objective = objective_of(case.problem(case.minimum + 2), asked)
+        assert isinstance(objective, links.WithLinks)
+        every = enumerated(objective.alone.problem, Work())
+        if every is None or len(every) > 25:
+            continue
+        values = [objective.value(found) for found in every if objective.allows(found)]
+        best = min(values, default=math.inf)
+        for search in (enumerated, lambda *_: None):
+            monkeypatch.setattr(links, "every_choice", search)
+            try:
+                answer = objective.solve(Work(work=10), 0)
+            except TargetError as error:
+                if error.proven and values:
+                    pytest.fail(f"{values} are reached: {error}")
+                continue
+            value = objective.value(answer.choice)
+            assert objective.allows(answer.choice)
+            assert answer.lower_bound <= best * (1 + 1e-9)
+            assert value == best or search is not enumerated
+            compared += 1
+    assert compared
 
 
 def copies_and_transfer_ns(
