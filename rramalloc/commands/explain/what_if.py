@@ -125,10 +125,12 @@ class WhatIfs:
         uses = list[KindUse]()
         for kind in self._kinds:
             more = _more(kind.arrays or 0)
+            if kind.tiles is not None and kind.arrays is not None:
+                more = _more(kind.tiles) * (kind.arrays // kind.tiles)
             saves = None
             words = f"{kind.name}: {used[kind.name]:,}"
             words += " arrays" if kind.arrays is None else f" of {kind.arrays:,} arrays"
-            change = by_change.get(f"{_of(kind)}={(kind.arrays or 0) + more}")
+            change = by_change.get(f"{_of(kind)}={_larger(kind)}")
             if kind.arrays is not None and change is not None and change.searched is not None:
                 saves = max(0.0, self.now.value - change.searched.value) / more
                 words += f", {plain_quantity(saves, self._unit)} shorter for each of {more:,} more"
@@ -244,11 +246,11 @@ class WhatIfs:
 
     def _of_more_kinds(self, share: Work) -> list[WhatIf]:
         """Return the gain from more arrays of every kind whose number is limited."""
-        limited = [kind for kind in self._kinds if kind.arrays is not None]
-        numbers = {_of(kind): (kind.arrays or 0) + _more(kind.arrays or 0) for kind in limited}
-        return [
-            self._of({name: number}, None if share.is_used_up else share) for name, number in numbers.items()
-        ]
+        chip, limited = self.case.hardware.chip, [each for each in self._kinds if each.arrays is not None]
+        if chip is not None:  # of which more tiles must have a site
+            free = chip.tiles_per_chip - sum(kind.tiles or 0 for kind in limited)
+            limited = [kind for kind in limited if _more(kind.tiles or 0) <= free]
+        return [self._of({_of(kind): _larger(kind)}, None if share.is_used_up else share) for kind in limited]
 
     def _of_more_arrays(self, share: Work) -> list[WhatIf]:
         """Return the gain from more arrays, up to those of the chips; empty if all are in use."""
@@ -403,7 +405,13 @@ class WhatIfs:
 
 def _of(kind: Kind) -> str:
     """Return the dotted name of the number of arrays of a kind."""
-    return f"kinds.{kind.name}.arrays"
+    return f"kinds.{kind.name}.arrays" if kind.tiles is None else f"kinds.{kind.name}.tiles"
+
+
+def _larger(kind: Kind) -> int:
+    """Return the number of arrays, or of tiles, of a kind and some more."""
+    number = (kind.arrays if kind.tiles is None else kind.tiles) or 0
+    return number + _more(number)
 
 
 def _more(arrays: int) -> int:

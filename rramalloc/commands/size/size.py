@@ -292,6 +292,8 @@ class _Search:
         if question.minimise == "area_um2" and hardware.kinds is None and array_area_nm2(hardware) is None:
             raise SpecError(where, "energy.area_um2 is missing: give it, or minimise arrays")
         if hardware.kinds is not None:
+            if hardware.chip is not None:
+                raise SpecError(where, "tiles of kinds are not sized: leave [chip] and tiles of kinds out")
             if any(array_area_nm2(of_kind) is None for of_kind in hardware.each_kind):
                 raise SpecError(where, "every kind needs an energy.area_um2 for the area of a chip")
             if question.minimise == "arrays":

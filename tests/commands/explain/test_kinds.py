@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from commands.place.test_kinds import in_tiles
 from laws.kinds import HAND, KindsCase, hardware
 
 import rramalloc
@@ -88,3 +89,11 @@ def test_points_beside_it_are_those_of_all_allocations(seed: int) -> None:
         cost = own.area_um2 if case.by_area else own.arrays
         assert (own.makespan, cost) == pytest.approx(point)
         assert neighbour.proven
+
+
+def test_more_of_a_kind_on_a_chip_are_more_tiles() -> None:
+    """A chip of 4 sites has room for a tile more of either kind beside 1 + 1, none beside 2 + 2."""
+    for tiles, changes in ((1, {"kinds.small.tiles=2", "kinds.large.tiles=2"}), (2, set())):
+        found = rramalloc.optimize(HAND, hardware=in_tiles(tiles, tiles), progress=False)
+        explained = rramalloc.explain(HAND, allocation=found)
+        assert {each.change for each in explained.what_if if each.change.startswith("kinds.")} == changes
