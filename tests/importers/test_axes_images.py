@@ -1,4 +1,4 @@
-"""Pixels that move between images and grid: fields of `regrid` against every pixel (MODEL.md 2)."""
+"""Pixels that move between images and grid: `regrid` against every pixel (docs/sources/model.md 2)."""
 
 from __future__ import annotations
 

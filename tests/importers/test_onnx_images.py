@@ -1,4 +1,4 @@
-"""Images that a model folds into a batch of its own: views, windows, frames, regions (MODEL.md 2)."""
+"""Images that a model folds into a batch: views, windows, frames, regions (docs/sources/model.md 2)."""
 
 from __future__ import annotations
 
