@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -21,7 +22,7 @@ from rramalloc.files import (
 )
 from rramalloc.records import Record
 from rramalloc.result import AnswerRecord
-from rramalloc.units import counted
+from rramalloc.units import counted, printable
 
 RemarkKind = Literal["rounded", "ignored", "changed", "note"]
 _RUNS = Path(__file__).parent / "runs"
@@ -191,9 +192,15 @@ def _digest(contents: dict[str, bytes]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def _in_markdown(name: str) -> str:
+    """Return a name that a page shows as it is: no link, code or HTML of a file's author."""
+    return re.sub(r"([\\`*\[\]<>|&#!])", r"\\\1", printable(name))
+
+
 def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
     """Return the text about the folder's files, the command that runs them if any, and all remarks."""
-    lines = [f"# {network.name} for {target}", ""]
+    name = _in_markdown(network.name)
+    lines = [f"# {name} for {target}", ""]
     if bundle.command:
         lines += ["From a checkout of the tool to its figures:", "", "```sh", bundle.command, "```", ""]
     lines += ["| file | what it is |", "|---|---|"]
@@ -201,6 +208,7 @@ def _readme(target: str, network: NetworkId, bundle: Bundle) -> str:
     if bundle.remarks:
         lines += ["", "What the tool counts or does in another way than rramalloc:", ""]
         lines += [
-            f"- {remark.layer or 'all layers'} ({remark.kind}): {remark.text}" for remark in bundle.remarks
+            f"- {_in_markdown(remark.layer or 'all layers')} ({remark.kind}): {remark.text}"
+            for remark in bundle.remarks
         ]
-    return "\n".join([*lines, "", f"Network: {network.name}, sha256 {network.sha256}.", "", ""])
+    return "\n".join([*lines, "", f"Network: {name}, sha256 {network.sha256}.", "", ""])

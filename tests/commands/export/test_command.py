@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from program import Run
+
+import rramalloc
 
 
 @pytest.fixture
@@ -37,3 +40,12 @@ def test_several_files_go_to_a_folder(run: Run, tiny: Path, allocation: Path, tm
         "export", tiny, "--allocation", allocation, "--to", "pimsyn", "-o", tmp_path / "out", "--quiet"
     )
     assert (quiet.code, quiet.err) == (0, "")
+
+
+def test_a_readme_shows_a_name_as_it_is() -> None:
+    """A name from a file makes no link, image, code or HTML, and no line of its own."""
+    network = replace(rramalloc.load("alexnet"), name="a\n# b ![x](http://y) <img src=z> `c`")
+    text = next(
+        file.text for file in rramalloc.export(network, {}, "neurosim").files if file.name == "README.md"
+    )
+    assert text.startswith("# a?\\# b \\!\\[x\\](http://y) \\<img src=z\\> \\`c\\` for neurosim\n")
