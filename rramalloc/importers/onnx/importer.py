@@ -185,7 +185,7 @@ def from_model(
         inputs = replace(resolved_inputs(graph, input_shapes, given), dynamic=frozenset(dynamic))
         inputs = settled(inputs, _first_axes(graph, inputs), where)
 
-        patterns = [host] if isinstance(host, str) else host
+        patterns = [host] if isinstance(host, str) else host or ()  # options that nobody gave are None
 
         def is_lifted(layer: str) -> bool:
             return allow_partial or any(fnmatchcase(layer, pattern) for pattern in patterns)
