@@ -47,7 +47,7 @@ COMPARE: Help = {
     output="efficiency",
 )
 def command(
-    network: str,
+    network: list[str],
     *,
     arrays: list[str] | None = None,
     objective: ComparedObjective = "latency",
@@ -68,7 +68,7 @@ def command(
     quiet: bool = False,
     **shared: Unpack[SearchArguments],
 ) -> None:
-    """Run every method on the same network and budget: exact makespan, and ratio to the best.
+    """Run every method on the same networks and budgets: exact makespan, and ratio to the best.
 
     Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg
     """

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Unpack
+from itertools import chain
+from typing import Unpack, cast
 
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import SearchArguments
@@ -26,7 +27,7 @@ from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.progress import followed
-from rramalloc.records import check_known, check_range
+from rramalloc.records import brief, check_known, check_range
 from rramalloc.search.objective import Objective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import CancelToken, Work
@@ -44,7 +45,7 @@ CompareProgress = Callable[[int, str, int, int], None]
 
 
 def compare(
-    network: NetworkLike,
+    network: NetworkLike | Sequence[NetworkLike],
     arrays: ArraysLike | Sequence[int | str] | None = None,
     *,
     objective: ComparedObjective = "latency",
@@ -58,13 +59,13 @@ def compare(
     ending: CancelToken | None = None,
     **given: Unpack[SearchArguments],
 ) -> Comparison:
-    """Compare all methods side by side on one network at one budget or several, every allocation simulated
-    exactly.
+    """Compare all methods side by side on one network or several at one budget or several, every allocation
+    simulated exactly.
 
     Parameters
     ----------
     network
-        A Network, a file, or the name of a shipped network.
+        A Network, a file, or the name of a shipped network; or a list of such, each counted once.
     arrays
         2048, "x2" for twice the minimum or a list of such; None for those of the chip or of its kinds, or
         {"small": 512} of kinds.
@@ -94,7 +95,7 @@ def compare(
     Returns
     -------
     Comparison
-        A row a method and budget; `skipped` lists methods that do not apply or find no allocation.
+        A row a network, budget and method; `skipped` lists methods that do not apply or find no allocation.
 
     Raises
     ------
@@ -105,24 +106,91 @@ def compare(
     check_known("objective", objective, COMPARED_OBJECTIVES)
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
-    case, sizes = Case.of(network, given, placed=placed).with_budgets(arrays)
-    for size in sizes:
-        case.check_numbers(size)
+    is_list = isinstance(network, Sequence) and not isinstance(network, str)
+    networks = cast("Sequence[NetworkLike]", network if is_list else [network])
     judged_by = Question(objective=objective, inputs=inputs, placed=placed)
-    check_command("compare", "compare", case, judged_by)
-    check_question(case, judged_by)
-    chosen = competitors(methods, case)
-    options = CompareOptions(
-        **case.options,
-        methods=chosen,
-        seed=seed,
-        seeds=seeds,
-        work=limits.work,
-        time_limit_s=limits.time_limit_s,
-        inputs=inputs if inputs > 1 else None,
-    )
+    asked: dict[str, tuple[Case, tuple[int, ...], CompareOptions]] = {}
+    for one in networks:
+        case, sizes = Case.of(one, given, placed=placed).with_budgets(arrays)
+        for size in sizes:
+            case.check_numbers(size)
+        check_command("compare", "compare", case, judged_by)
+        check_question(case, judged_by)
+        options = CompareOptions(
+            **case.options,
+            methods=competitors(methods, case),
+            seed=seed,
+            seeds=seeds,
+            work=limits.work,
+            time_limit_s=limits.time_limit_s,
+            inputs=inputs if inputs > 1 else None,
+        )
+        same = asked.setdefault(case.network.name, (case, sizes, options))[0]
+        if same.network.plain_sha256 != case.network.plain_sha256:
+            raise SpecError(
+                "networks", f"two are named {brief(same.network.name)}: name one of them otherwise"
+            )
+    _check_together([(case, options) for case, _, options in asked.values()])
+    cancel = ending or CancelToken()
+    total = sum(len(sizes) * len(options.methods) for _, sizes, options in asked.values())
+    parts: list[Comparison] = []
     with followed(on_progress, progress, progress_words) as callback:
-        return _compared(case, sizes, objective, options, ending or CancelToken(), callback, clock)
+        done = 0
+        for case, sizes, options in asked.values():
+            parts.append(_compared(case, sizes, objective, options, cancel, callback, clock, done, total))
+            done += len(sizes) * len(options.methods)
+    compared = parts[0] if len(parts) == 1 else _together(parts)
+    if not compared.rows and not cancel.interrupted:
+        reason = compared.skipped[0].reason
+        raise UnsupportedError(case.network.where, f"no method gave an allocation: {reason}")
+    return compared
+
+
+def _check_together(asked: Sequence[tuple[Case, CompareOptions]]) -> None:
+    """Raise SpecError unless all networks are asked the same, as one result has to say it."""
+    if not asked:
+        raise SpecError("networks", "name at least one network to compare")
+    first, options = asked[0]
+    for case, others in asked[1:]:
+        alike = others.model_copy(update={"methods": options.methods})
+        if alike != options or case.hardware != first.hardware:
+            names = f"{brief(first.network.name)} and {brief(case.network.name)}"
+            words = "feed back, or hold layers, kinds or times, in different ways: compare each on its own"
+            raise SpecError("networks", f"{names} {words}")
+
+
+def _together(parts: Sequence[Comparison]) -> Comparison:
+    """Return the comparison of several networks, whose words say which they are about."""
+    named = {part.network.name: part for part in parts if part.network is not None}
+    methods = dict.fromkeys(method for part in parts for method in part.options.methods)
+    covered = [
+        f"{name}: {part.coverage.summary}"
+        for name, part in named.items()
+        if part.coverage is not None and not part.coverage.complete
+    ]
+    return parts[0].model_copy(
+        update={
+            "network": None,
+            "networks": tuple(part.network for part in parts),
+            "coverage": None,
+            "options": parts[0].options.model_copy(update={"methods": tuple(methods)}),
+            "rows": tuple(row for part in parts for row in part.rows),
+            "skipped": tuple(
+                left.model_copy(update={"network": name})
+                for name, part in named.items()
+                for left in part.skipped
+            ),
+            "not_counted": tuple(_said({name: part.not_counted for name, part in named.items()})),
+            "warnings": (*covered, *_said({name: part.warnings for name, part in named.items()})),
+        }
+    )
+
+
+def _said(by_network: MappingOf[str, Sequence[str]]) -> Iterator[str]:
+    """Yield what is said of networks, once each, with the names of the networks unless it is said of all."""
+    for words in dict.fromkeys(chain.from_iterable(by_network.values())):
+        names = [name for name, said in by_network.items() if words in said]
+        yield words if len(names) == len(by_network) else f"{', '.join(names)}: {words}"
 
 
 def progress_words(arrays: int, method: str, done: int, total: int) -> str:
@@ -147,7 +215,7 @@ def competitors(methods: Sequence[str] | None, case: Case) -> tuple[str, ...]:
 
 def _compared(
     case: Case, arrays: Sequence[int], objective: ComparedObjective, options: CompareOptions,
-    cancel: CancelToken, on_progress: CompareProgress | None, clock: bool,
+    cancel: CancelToken, on_progress: CompareProgress | None, clock: bool, before: int, total: int,
 ) -> Comparison:  # fmt: skip
     network = case.network
     methods = options.methods
@@ -155,11 +223,10 @@ def _compared(
     objectives = [objective_of(case.problem(budget), judged_by) for budget in arrays]
     rows: list[Row] = []
     skipped: list[Skipped] = []
-    total = len(methods) * len(objectives)
     for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):
         shown = case.most_arrays(budget)
         by_method: dict[str, CheckedRuns] = {}
-        for number, method in enumerate(methods, start=place * len(methods)):
+        for number, method in enumerate(methods, start=before + place * len(methods)):
             if on_progress is not None and not cancel.interrupted:
                 on_progress(shown, method, number, total)
             begun_s = now_s()
@@ -175,8 +242,6 @@ def _compared(
                     raise  # what a method of this package proposes must survive the check
                 skipped.append(Skipped(arrays=shown, method=method, reason=str(error)))
         rows += rows_of(network, shown, judged, by_method)
-    if not rows and not cancel.interrupted:
-        raise UnsupportedError(network.where, f"no method gave an allocation: {skipped[0].reason}")
     about = case.about(units=on_units_of(case.hardware, rows))
     return Comparison(
         **about,

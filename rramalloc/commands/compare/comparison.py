@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Literal
 
 from pydantic import Field
 
-from rramalloc.allocation.allocation import LayerModes, NetworkResult, PositiveCount, SearchOptions
+from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions
+from rramalloc.hardware.hardware import Hardware
+from rramalloc.network.coverage import Coverage
 from rramalloc.records import Record, Steps, absent
+from rramalloc.result import AnswerRecord
 from rramalloc.status import Status, Stopped, of_fields
 from rramalloc.timing.figures import FIGURES
 from rramalloc.units import Unit, counted
@@ -75,24 +79,30 @@ SCALARS = (*(name for name in Row.model_fields if name not in LayerModes.model_f
 
 
 class Skipped(Record):
-    """A method without a row at a budget, with the reason."""
+    """A method without a row at a budget, with the reason; network: its name, absent where there is one."""
 
+    network: str | None = Field(None, exclude_if=absent)
     arrays: PositiveCount
     method: str
     reason: str
 
 
-class Comparison(NetworkResult):
-    """Methods side by side: rows by budget in the order given, `auto` first, then the fastest first.
+class Comparison(AnswerRecord):
+    """Methods side by side: rows by network and budget as given, `auto` first, then the fastest first.
 
-    skipped: methods that do not apply or found nothing; warnings: what was assumed or ignored, and where
-    another method was faster than `auto`; coverage: how much of the network this is about.
+    network, coverage: the network, and how much of it this is about; of several, `networks` are listed
+    instead, and warnings tell what is not covered; skipped: methods that do not apply or found nothing;
+    warnings: what was assumed or ignored, and where another method was faster than `auto`.
     """
 
     rows_in = "rows"
     unlisted = frozenset(LayerModes.model_fields)
 
     format: Literal["rramalloc-comparison/2"] = FORMAT
+    network: NetworkId | None = Field(None, exclude_if=absent)
+    networks: tuple[NetworkId, ...] = Field((), exclude_if=operator.not_)
+    hardware: Hardware
+    coverage: Coverage | None = None
     options: CompareOptions
     objective: str = "latency"
     objective_unit: Unit = "steps"
@@ -100,14 +110,31 @@ class Comparison(NetworkResult):
     skipped: tuple[Skipped, ...] = ()
 
     @property
+    def subject(self) -> str:
+        """The network's name, or how many there are."""
+        return counted(len(self.networks), "network") if self.network is None else self.network.name
+
+    @property
     def budgets(self) -> tuple[int, ...]:
         """Budgets that have rows, in the order given."""
         return tuple(dict.fromkeys(row.arrays for row in self.rows))
 
     def at(self, arrays: int) -> tuple[Row, ...]:
-        """Return the rows at one budget."""
+        """Return the rows at one budget, of all networks."""
         return tuple(row for row in self.rows if row.arrays == arrays)
+
+    @property
+    def groups(self) -> dict[tuple[str, int], tuple[Row, ...]]:
+        """Rows by network and budget, in the order given; methods are compared within a group."""
+        places = dict.fromkeys((row.network, row.arrays) for row in self.rows)
+        return {
+            place: tuple(row for row in self.rows if (row.network, row.arrays) == place) for place in places
+        }
+
+    def group_name(self, network: str, arrays: int) -> str:
+        """Return a group in words; a network is named where there are several."""
+        return (f"{network}, " if self.networks else "") + counted(arrays, "array")
 
     def _headline(self) -> tuple[str, str]:
         methods = counted(len({row.method for row in self.rows}), "method")
-        return self.network.name, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"
+        return self.subject, f"{methods} on {', '.join(f'{size:,}' for size in self.budgets)} arrays"

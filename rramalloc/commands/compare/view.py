@@ -42,21 +42,21 @@ _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View:
     """Return the view: bars of ratios, and all rows; efficiency: with TOPS."""
     rows = comparison.rows
-    budgets = comparison.budgets
     # of CSV: every number of a row, energy and area where there are any
     measured = any("edp" in row.model_dump() for row in rows)
     fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
-    left_out = table("Left out", comparison.skipped, "arrays, method, reason", shown=0)
+    left_out = table("Left out", comparison.skipped, "network?, arrays, method, reason", shown=0)
     return View.of(
         comparison,
         kind="Comparison",
-        title=f"{comparison.network.name}: methods side by side",
+        title=f"{comparison.subject}: methods side by side",
         sentence=_best(comparison) if rows else "",
         facts=_facts(comparison),
         tables=(_table(comparison, efficiency=efficiency), left_out),
-        charts={"methods": partial(methods_chart, comparison)} if budgets else {},
+        charts={"methods": partial(methods_chart, comparison)} if rows else {},
         notes=(
-            f"skipped {left.method} at {number_of(left.arrays, 'array')}: {left.reason}"
+            f"skipped {left.method}{f' of {left.network}' if left.network else ''} at "
+            f"{number_of(left.arrays, 'array')}: {left.reason}"
             for left in comparison.skipped
         ),
         csv=table("Methods", rows, ", ".join((*fields, "kinds?"))),
@@ -68,7 +68,8 @@ def _table(comparison: Comparison, *, efficiency: bool) -> Table:
     return table(
         "Methods",
         comparison.rows,
-        "arrays, method, makespan, ratio, interval, used, kinds?, recurrence, published, latency_ns, "
+        f"{'network, ' if comparison.networks else ''}arrays, method, makespan, ratio, interval, used, "
+        "kinds?, recurrence, published, latency_ns, "
         f"energy_pj, edp, area_um2{rates}, work_s, clock_s, best, worst, remark",
         spare="published recurrence clock_s best worst remark used work_s interval area_um2 edp energy_pj "
         "latency_ns",
@@ -79,10 +80,10 @@ def _table(comparison: Comparison, *, efficiency: bool) -> Table:
 
 
 def _facts(comparison: Comparison) -> Iterator[Fact]:
-    for budget in comparison.budgets:
-        first = comparison.at(budget)[0]
+    for (network, budget), (first, *_) in comparison.groups.items():
         bound = plain_quantity(first.lower_bound, comparison.objective_unit)
-        words = f"{bound} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}"
+        of = f" of {network}" if comparison.networks else ""
+        words = f"{bound}{of} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}"
         yield Fact("lower bound", words)
     if any(row.runs > 1 for row in comparison.rows):
         words = f"{comparison.options.seeds}: the median run is shown, with the best and the worst makespan"
@@ -94,13 +95,13 @@ def _facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _best(comparison: Comparison) -> str:
-    """Return in words the best result at the first budget, its bound, and the range of all methods."""
-    budget = comparison.budgets[0]
-    group = comparison.at(budget)
+    """Return in words the best result of the first group, its bound, and the range of all methods."""
+    (network, budget), group = next(iter(comparison.groups.items()))
     fastest = min(group, key=lambda row: (row.ratio, row.makespan))
     slowest = max(group, key=lambda row: row.ratio)
     least = quantity(fastest.lower_bound, comparison.objective_unit)
-    words = f"With {counted(budget, 'array')} no allocation takes less than {least}"
+    of = f" of {quoted(network)}" if comparison.networks else ""
+    words = f"With {counted(budget, 'array')} no allocation{of} takes less than {least}"
     if 0 < fastest.ratio < slowest.ratio:
         times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
         words += f"; the method {quoted(slowest.method)} takes {times}"
@@ -108,29 +109,29 @@ def _best(comparison: Comparison) -> str:
 
 
 def methods_chart(comparison: Comparison, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
-    """Chart the ratio of every method to the best one, a panel a budget.
+    """Chart the ratio of every method to the best one, a panel a network and budget.
 
-    Of more than eight budgets, eight are drawn, spread evenly from the first to the last. Bars far beyond the
+    Of more than eight panels, eight are drawn, spread evenly from the first to the last. Bars far beyond the
     others end at the end of the axis; their numbers are written next to them.
     """
-    every = comparison.budgets
+    every = [*comparison.groups.items()]
     drawn = [every[place] for place in thinned(len(every), _MOST_PANELS)]
     measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
     ratio = f"{measure} / {measure} of the best"
-    titles = [counted(budget, "array") if len(drawn) > 1 else "" for budget in drawn]
     panels = tuple(
-        _panel(comparison, comparison.at(budget), ratio, title)
-        for budget, title in zip(drawn, titles, strict=True)
+        _panel(comparison, group, ratio, comparison.group_name(*place) if len(drawn) > 1 else "")
+        for place, group in drawn
     )
-    rows = comparison.at(drawn[0])
+    first, rows = drawn[0]
     ratios = ", ".join(f"{quoted(row.method)} {row.ratio:.3f}" for row in rows[:6])
-    arrays = counted(drawn[0], "array")
-    some = f"{len(drawn)} of {len(every)} budgets are drawn. " if len(drawn) < len(every) else ""
+    arrays = comparison.group_name(*first)
+    of = "networks and budgets" if comparison.networks else "budgets"
+    some = f"{len(drawn)} of {len(every)} {of} are drawn. " if len(drawn) < len(every) else ""
     return Chart(
         title=f"Methods with {arrays}" if len(drawn) == 1 else "Methods side by side",
         panels=panels,
         summary=f"{ratio[0].upper()}{ratio[1:]} with {arrays}: {ratios}.",
-        heading=(f"{label(comparison.network.name)}: methods side by side",),
+        heading=(f"{label(comparison.subject)}: methods side by side",),
         zoom="",
         note=f"{some}Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",
     )

@@ -53,8 +53,17 @@ def sweep_view(document: SweepDocument) -> View:
         ),
         tables=(_summary(summarise(rows)), every, errors),
         charts=_charts(rows),
-        notes=() if document.rows is not None else ("this file has no rows: name the folder of the sweep",),
+        notes=_notes(document),
     )
+
+
+def _notes(document: SweepDocument) -> Iterator[str]:
+    """Yield what a page lacks: rows, or charts of some of their groups."""
+    if document.rows is None:
+        yield "this file has no rows: name the folder of the sweep"
+    groups = len(_groups(document.rows or ()))
+    if groups > _MOST_GROUPS:
+        yield f"charts: the first {_MOST_GROUPS} of {groups} pairs of network and hardware; the table has all"
 
 
 def result_view(
@@ -169,15 +178,19 @@ def _named(column: str) -> str:
     return words_of(column) + (f" [{unit}]" if unit else "")
 
 
-def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
-    """Return charts of latency over arrays, a chart for each network and hardware, whose steps may differ in
-    length."""
+def _groups(rows: Sequence[SweepRow]) -> dict[tuple[str, str], list[SweepRow]]:
+    """Return the rows that can be drawn by network and hardware, whose steps may differ in length."""
     groups: dict[tuple[str, str], list[SweepRow]] = {}
     for row in rows:
         if row.makespan is not None and row.arrays is not None:
             groups.setdefault((row.network, row.hardware), []).append(row)
+    return groups
+
+
+def _charts(rows: Sequence[SweepRow]) -> dict[str, Draw]:
+    """Return charts of latency over arrays, a chart for each network and hardware."""
     charts: dict[str, Draw] = {}
-    for (network, hardware), points in list(groups.items())[:_MOST_GROUPS]:
+    for (network, hardware), points in list(_groups(rows).items())[:_MOST_GROUPS]:
         of = f"{network} on {hardware}"
         timed = all(row.latency_ns is not None for row in points)
         up = "latency_ns" if timed else "makespan"

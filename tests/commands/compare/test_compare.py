@@ -20,18 +20,20 @@ from rramalloc.search.work import CancelToken
 QUICK = {"work": 2, "seeds": 1}
 
 
+NODES: list[dict[str, Any]] = [
+    {"name": "in", "op": "input", "shape": [2, 4, 4]},
+    {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
+    {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 2, "kernel": 1},
+]
+
+
 @pytest.fixture
 def pair() -> Network:
     """Two 1 x 1 convolutions on 4 x 4 pixels, one array a copy: 16 windows each.
 
     With d copies of both, the first takes 16 / d steps and the second ends one step later.
     """
-    nodes = [
-        {"name": "in", "op": "input", "shape": [2, 4, 4]},
-        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 2, "kernel": 1},
-        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 2, "kernel": 1},
-    ]
-    return Network.build("pair", nodes)
+    return Network.build("pair", NODES)
 
 
 @pytest.fixture
@@ -219,3 +221,43 @@ def test_modes_side_by_side() -> None:
         assert row.ratio >= 1
     assert row_of(found, "bottleneck").block == dict.fromkeys(row_of(found, "auto").copies, (1, 1))
     assert not {"sdk", "vw-sdk"} & {*competitors(None, Case.of("alexnet", {}))}
+
+
+def test_several_networks_are_rows_of_one_comparison(pair: Network) -> None:
+    """`one` has the first layer of `pair` alone: 16 / 4 steps with 4 arrays, 16 with one copy.
+
+    Each network has its own ratios, and the rows that it has on its own; one that is given twice counts once,
+    and a warning of both is said once.
+    """
+    one = Network.build("one", [{**node} for node in NODES[:2]])
+    told: list[tuple[str, int, int]] = []
+    found = rramalloc.compare(
+        [pair, one, pair],
+        [4],
+        methods=["none", "auto"],
+        work=2,
+        on_progress=lambda _, method, done, total: told.append((method, done, total)),
+    )
+    assert [(row.network, row.method, row.makespan, row.ratio) for row in found.rows] == [
+        ("pair", "auto", 9, 1.0),
+        ("pair", "none", 17, 17 / 9),
+        ("one", "auto", 4, 1.0),
+        ("one", "none", 16, 4.0),
+    ]
+    assert told == [("auto", 0, 4), ("none", 1, 4), ("auto", 2, 4), ("none", 3, 4)]
+    assert [network.name for network in found.networks] == ["pair", "one"]
+    assert found.network is None
+    assert found.warnings == ("the work of 2 units is of every single run, not of all together",)
+    alone = rramalloc.compare([one], 4, methods=["none", "auto"], work=2)
+    assert alone.to_dict() == rramalloc.compare(one, 4, methods=["none", "auto"], work=2).to_dict()
+    assert alone.rows == found.rows[2:]
+    assert "networks" not in alone.to_dict()
+    assert len(found.plot.methods().panels) == 2
+
+
+def test_networks_that_one_result_cannot_hold(pair: Network) -> None:
+    other = Network.build("pair", [{**node} for node in NODES[:2]])
+    with pytest.raises(SpecError, match="two are named 'pair'"):
+        rramalloc.compare([pair, other], 4)
+    with pytest.raises(SpecError, match="at least one network"):
+        rramalloc.compare([], 4)

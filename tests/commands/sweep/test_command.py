@@ -9,6 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+import rramalloc
+from rramalloc.commands.sweep.sweep import read_sweep
 from rramalloc.schemas import json_schema
 
 Run = Callable[..., Any]
@@ -76,3 +78,20 @@ def test_wrong_options(options: list[object], told: str, spec: Path, tmp_path: P
     assert (outcome.code, outcome.out) == (1, "")
     assert told in outcome.err
     assert not (tmp_path / "rows").exists()
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_a_page_says_which_charts_it_leaves_out(tiny: Path, tmp_path: Path) -> None:
+    """Nine networks on one hardware: charts of eight, and a note; of eight, no note."""
+    names = [f"n{number}.json" for number in range(9)]
+    for name in names:
+        text = tiny.read_text().replace('"name": "tiny"', f'"name": "{name[:2]}"')
+        (tmp_path / name).write_text(text)
+    for count, notes in ((9, 1), (8, 0)):
+        networks = [str(tmp_path / name) for name in names[:count]]
+        spec = {"networks": networks, "arrays": [9], "methods": ["none"]}
+        rramalloc.sweep(spec, tmp_path / f"rows{count}")
+        view = read_sweep(str(tmp_path / f"rows{count}")).view()
+        assert len(view.charts) == 8
+        told = [note for note in view.notes if "the first 8 of 9" in note]
+        assert len(told) == notes
