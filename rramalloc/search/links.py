@@ -41,6 +41,7 @@ _RUNG = 0.03  # of the work, for each search at one of them
 _WALK = 0.6  # of the work, that the walk may take beyond the search without links
 _MOST_PLACED = 150  # allocations of a small problem that are placed, about 40 ms each
 _NEARLY = 1.1  # times the best value, up to which a placement is improved with as much work as pays
+_LEADERS = 6  # of those that were placed quickly, which are placed again
 _ROUNDS = 6  # of searches with the transfers of the best placement, at the whole budget
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
@@ -195,7 +196,8 @@ class _Walk:
     """The search of an objective with links.
 
     best: of what was placed, or the nearest to what limits and target ask for; key: of it; found: the same
-    with the bits that it chose; placing_s: longest placement so far, which the next one must leave time for.
+    with the bits that it chose; placing_s: longest placement so far, which the next one must leave time for;
+    quick: keys of what was placed with little work alone.
     """
 
     objective: WithLinks
@@ -204,6 +206,7 @@ class _Walk:
     best: Placed | None = None
     found: Choice | None = None
     placing_s: float = 0.0
+    quick: list[tuple[_Key, Choice]] = field(default_factory=list)
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
 
     def all_that_may_be_best(self) -> Answer | None:
@@ -223,6 +226,7 @@ class _Walk:
             if count == _MOST_PLACED or self.stop.out_of_time:
                 return None
             self.place(found)
+        self.place_leaders_again()
         if self.best is None or self.key[0]:
             return None
         self.stop.is_exhausted = True
@@ -344,9 +348,21 @@ class _Walk:
             placed = objective.placer.placed(found, self.stop, again=True)
             key = self._key(placed)
             self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
+        elif not placed.is_hidden:
+            self.quick.append((key, found))
+        self._keep(placed, key, found)
+        return placed
+
+    def _keep(self, placed: Placed, key: _Key, found: Choice) -> None:
         if key < self.key:
             self.best, self.key, self.found = placed, key, found
-        return placed
+
+    def place_leaders_again(self) -> None:
+        """Place the best of those that were placed quickly once more, with as much work as pays."""
+        for _, found in sorted(self.quick, key=lambda each: each[0])[:_LEADERS]:
+            if not self._ended(math.inf):
+                placed = self.objective.placer.placed(found, self.stop, again=True)
+                self._keep(placed, self._key(placed), found)
 
     def _key(self, placed: Placed) -> _Key:
         objective = self.objective.of(placed)
