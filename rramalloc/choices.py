@@ -39,6 +39,8 @@ AuxiliaryLayer = Literal["avgpool", "conv1x1", "conv3x3"]
 """Layer that stands behind a layer whose latency is measured, to make its output small."""
 OverheadMethod = Literal["regression", "subtract", "both"]
 """Way in which the overhead of a device is taken off a measured latency."""
+By = Literal["network", "budget", "method"]
+"""What panels of a figure of small multiples are of."""
 RowsFormat = Literal["csv", "parquet"]
 """File with all rows of a sweep."""
 

@@ -99,7 +99,12 @@ def names_of(text: str) -> list[str]:
 
 def check_columns(text: str | None, rows: type[Record], *more: str) -> None:
     """Raise UnknownNameError before the work for columns that rows do not have; more: of their view alone."""
-    known = (*rows.model_fields, *more)
+    check_names(text, (*rows.model_fields, *more))
+
+
+def check_names(text: str | None, known: Iterable[str]) -> None:
+    """Raise UnknownNameError before the work for columns that there are not."""
+    known = [*known]
     for name in names_of(text) if text is not None else ():
         if name not in known:
             raise UnknownNameError("column", name, known)

@@ -166,6 +166,7 @@ _PANELS: Mapping[Panel, Help] = {
         "output_format": (None, "How the result is printed."),
         "output": ("FILE", "Also write the result as JSON."),
         "figure": ("FILE", "Also draw it: .svg, .png or .pdf."),
+        "by": (None, "Pivot: a column of the table a method, a panel of the figure each of these."),
         "columns": ("A,B,...", "Columns of the table, by their names in JSON, and busy."),
         "caption": ("TEXT", "Caption of a LaTeX table."),
         "label": ("NAME", "Label of a LaTeX table."),

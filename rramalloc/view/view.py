@@ -75,7 +75,7 @@ class Column:
 
     field: of the records, and the column's name in CSV; value: what makes a cell of a record, where that is
     no field; optional: left out of CSV, too, where no record has a value; given: the unit, where the name of
-    the field does not end with it.
+    the field does not end with it; largest: value of columns beside it, whose unit it is shown in.
     """
 
     heading: str
@@ -83,6 +83,7 @@ class Column:
     value: Callable[[Any], Any] | None = None
     optional: bool = False
     given: str = ""
+    largest: float = 0.0
 
     def of(self, record: Any) -> Any:
         """Return the cell of a record."""
@@ -102,7 +103,8 @@ class Column:
         """
         if self.unit in ("", "share", THOUSANDTHS):
             return "", 1.0
-        return scale_of(self.unit, max((abs(value) for value in values if is_number(value)), default=0))
+        here = max((abs(value) for value in values if is_number(value)), default=0)
+        return scale_of(self.unit, max(here, self.largest))
 
     def shown(self, values: Sequence[Any], *, grouped: bool = False) -> tuple[str, list[str]]:
         """Return the heading with its unit, and the cells, whose numbers are all in one style.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Unpack
 
 from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.choices import ComparedObjective
+from rramalloc.choices import By, ComparedObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end, interruptible
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import check_columns, deliver
+from rramalloc.cli.output import check_names, deliver
 from rramalloc.cli.parameters import (
     EFFICIENCY,
     PLACED,
@@ -58,6 +58,7 @@ def command(
     clock: bool = False,
     efficiency: bool = False,
     output_format: Format = "table",
+    by: By | None = None,
     columns: str | None = None,
     caption: str | None = None,
     label: str | None = None,
@@ -76,9 +77,10 @@ def command(
     from rramalloc.commands.compare.compare import compare as run_compare
     from rramalloc.commands.compare.compare import progress_words
     from rramalloc.commands.compare.comparison import Row
+    from rramalloc.methods.registry import method_names
     from rramalloc.search.work import CancelToken
 
-    check_columns(columns, Row)
+    check_names(columns, Row.model_fields if by is None else ("network", "arrays", *method_names()))
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]
     cancel = CancelToken()
     with LiveLine(quiet=quiet, every_s=0) as line, interruptible(cancel):
@@ -87,5 +89,6 @@ def command(
             ending=cancel,
             on_progress=lambda *progress: line.show(progress_words(*progress)),
         )
-    deliver(comparison, given, "methods" if comparison.rows else "", known={"efficiency": efficiency})
+    known = {"efficiency": efficiency, "by": by}
+    deliver(comparison, given, "methods" if comparison.rows else "", known=known, by=by)
     end(cancel, line, shown="these are the methods that were ready", quiet=quiet)

@@ -22,9 +22,12 @@ from rramalloc.chart import (
     row_height,
     rule,
 )
+from rramalloc.choices import By
 from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison, Row
+from rramalloc.methods.registry import method_names
 from rramalloc.timing.figures import ENERGY_AREA
 from rramalloc.units import counted, number_of, plain_quantity, quantity, quoted, share
+from rramalloc.view.pivot import Cell, pivot_chart, pivot_table
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
 _LETTER = 6  # pixels of a letter of the words beside a bar
@@ -39,12 +42,13 @@ _SPREAD = Key("spread of seeds", "#777777", "stroke")
 _HOVER = named("method, makespan, ratio, gap [%]=gap, arrays used=used")
 
 
-def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View:
-    """Return the view: bars of ratios, and all rows; efficiency: with TOPS."""
+def comparison_view(comparison: Comparison, *, efficiency: bool = False, by: By | None = None) -> View:
+    """Return the view: bars of ratios, and all rows; efficiency: with TOPS; by: values by method instead."""
     rows = comparison.rows
     # of CSV: every number of a row, energy and area where there are any
     measured = any("edp" in row.model_dump() for row in rows)
     fields = [field for field in SCALARS if measured or field not in ENERGY_AREA]
+    pivoted = pivot_table(_cells(comparison), comparison.objective_unit)
     left_out = table("Left out", comparison.skipped, "network?, arrays, method, reason", shown=0)
     return View.of(
         comparison,
@@ -52,15 +56,19 @@ def comparison_view(comparison: Comparison, *, efficiency: bool = False) -> View
         title=f"{comparison.subject}: methods side by side",
         sentence=_best(comparison) if rows else "",
         facts=_facts(comparison),
-        tables=(_table(comparison, efficiency=efficiency), left_out),
+        tables=(pivoted if by else _table(comparison, efficiency=efficiency), left_out),
         charts={"methods": partial(methods_chart, comparison)} if rows else {},
         notes=(
             f"skipped {left.method}{f' of {left.network}' if left.network else ''} at "
             f"{number_of(left.arrays, 'array')}: {left.reason}"
             for left in comparison.skipped
         ),
-        csv=table("Methods", rows, ", ".join((*fields, "kinds?"))),
+        csv=None if by else table("Methods", rows, ", ".join((*fields, "kinds?"))),
     )
+
+
+def _cells(comparison: Comparison) -> list[Cell]:
+    return [Cell(row.network, row.arrays, row.method, row.objective_value) for row in comparison.rows]
 
 
 def _table(comparison: Comparison, *, efficiency: bool) -> Table:
@@ -108,15 +116,23 @@ def _best(comparison: Comparison) -> str:
     return words
 
 
-def methods_chart(comparison: Comparison, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
+def methods_chart(
+    comparison: Comparison,
+    *,
+    by: By | None = None,
+    detail: Detail = FIGURE,  # noqa: ARG001
+) -> Chart:
     """Chart the ratio of every method to the best one, a panel a network and budget.
 
     Of more than eight panels, eight are drawn, spread evenly from the first to the last. Bars far beyond the
-    others end at the end of the axis; their numbers are written next to them.
+    others end at the end of the axis; their numbers are written next to them. by: values in small multiples.
     """
     every = [*comparison.groups.items()]
     drawn = [every[place] for place in thinned(len(every), _MOST_PANELS)]
     measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
+    if by is not None:
+        up = f"{measure} [{comparison.objective_unit}]"
+        return pivot_chart(_cells(comparison), by, up, f"{comparison.subject}: {measure}", method_names())
     ratio = f"{measure} / {measure} of the best"
     panels = tuple(
         _panel(comparison, group, ratio, comparison.group_name(*place) if len(drawn) > 1 else "")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import typer
 
-from rramalloc.choices import RowsFormat
+from rramalloc.choices import By, RowsFormat
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
-from rramalloc.cli.output import deliver, note, print_view_as, written
-from rramalloc.cli.parameters import Format, Help, described, passed
+from rramalloc.cli.output import check_names, deliver, names_of, note, print_view_as, written
+from rramalloc.cli.parameters import Format, Help, LatexUnits, described, passed
 from rramalloc.units import number_of
+from rramalloc.view.view import with_columns
 
 if TYPE_CHECKING:
+    from rramalloc.commands.sweep.spec import Spec
     from rramalloc.commands.sweep.sweep import SweepResult
 
 
@@ -45,6 +48,11 @@ def command(
     status: bool = False,
     allow_partial: bool = False,
     output_format: Format = "table",
+    by: By | None = None,
+    columns: str | None = None,
+    caption: str | None = None,
+    label: str | None = None,
+    units: LatexUnits = "siunitx",
     quiet: bool = False,
 ) -> None:
     """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
@@ -59,10 +67,14 @@ def command(
     across, _, up = plot.partition(",")
     if not up:
         raise typer.BadParameter(f"--plot must be two columns such as arrays,latency_ns, got {plot[:60]!r}")
+    if by is not None and across.strip() != "arrays":
+        raise typer.BadParameter(f"--by draws over arrays: give --plot arrays,{up}, got {plot[:60]!r}")
     if status:
         deliver(sweep_status(output), given | {"output": None})
         return
-    note(read_spec(spec)[0].describe_size(), quiet=quiet)
+    resolved = read_spec(spec)[0]
+    check_names(columns, _known_columns(resolved, output_format, by))
+    note(resolved.describe_size(), quiet=quiet)
     try:
         with LiveLine(quiet=quiet, every_s=_PLAIN_EVERY_S, live_every_s=_LIVE_EVERY_S) as line:
             result = run_sweep(
@@ -83,20 +95,37 @@ def command(
             note(f"  {reason}", quiet=quiet)
 
     def draw() -> None:
-        result.plot.columns(across.strip(), up.strip(), save=figure, width=figure_width)
+        result.plot.columns(across.strip(), up.strip(), by=by, save=figure, width=figure_width)
 
     with written([] if figure is None else [draw]):
-        _print_result(result, output_format, quiet=quiet)
+        chosen = None if columns is None else names_of(columns)
+        if output_format == "json" or (output_format == "csv" and by is None):
+            _print_rows(result, output_format, chosen)
+            return
+        view = result.view(by=by, of=up.strip())
+        if chosen is not None:
+            view = with_columns(view, chosen, None)
+        latex = {"caption": caption, "name": label, "si": units == "siunitx"}
+        print_view_as(view, output_format, quiet=quiet, **latex)
 
 
-def _print_result(result: SweepResult, output_format: Format, *, quiet: bool) -> None:
-    """Print a summary, or all rows as CSV or JSON, one at a time in memory."""
+def _known_columns(spec: Spec, output_format: Format, by: By | None) -> Iterable[str]:
+    """Return the columns of the table that is printed."""
+    from rramalloc.commands.sweep.rows import SweepSummary, columns_of_rows
+    from rramalloc.methods.registry import method_names
+
+    if by is not None:
+        return "network", "arrays", *method_names()
+    return columns_of_rows(spec) if output_format == "csv" else SweepSummary._fields
+
+
+def _print_rows(result: SweepResult, output_format: Format, chosen: Sequence[str] | None) -> None:
+    """Print all rows as CSV or JSON, one at a time in memory; chosen: columns of CSV."""
     if output_format == "csv":
         from rramalloc.commands.sweep.rows import columns_of_rows
         from rramalloc.commands.sweep.sweep import write_csv
 
-        write_csv(sys.stdout, result.rows(), columns_of_rows(result.document.spec))
-    elif output_format == "json":
-        sys.stdout.writelines(result.json_parts())
+        columns = chosen or [*columns_of_rows(result.document.spec)]
+        write_csv(sys.stdout, ({name: row[name] for name in columns} for row in result.rows()), columns)
     else:
-        print_view_as(result.view(), output_format, quiet=quiet)
+        sys.stdout.writelines(result.json_parts())

@@ -7,6 +7,7 @@ from functools import partial
 from typing import get_args
 
 from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
+from rramalloc.choices import By
 from rramalloc.commands.sweep.rows import (
     COLUMNS,
     SweepDocument,
@@ -16,9 +17,11 @@ from rramalloc.commands.sweep.rows import (
     summarise,
 )
 from rramalloc.errors import SpecError
+from rramalloc.methods.registry import method_names
 from rramalloc.records import brief
 from rramalloc.result import Result
 from rramalloc.units import counted, rounded, share, span, unit_of, words_of
+from rramalloc.view.pivot import Cell, pivot_chart, pivot_table
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, View, table, thinned
 
 _MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own
@@ -71,15 +74,18 @@ def result_view(
     summary: Sequence[SweepSummary],
     reasons: Iterable[str],
     read: Callable[[], Iterator[SweepRow]],
+    *,
+    by: By | None = None,
+    of: str = "makespan",
 ) -> View:
     """Return the view of a folder: the smallest makespan of every network and method.
 
-    reasons: why points have failed; read: reads all rows.
+    reasons: why points have failed; read: reads all rows; by: a table of the column `of` by method instead.
     """
     return View.of(
         result,
         kind="Sweep",
-        tables=[_summary(summary)],
+        tables=[pivot_table(_cells([*read()], of), unit_of(of)) if by else _summary(summary)],
         charts={"columns": partial(columns_chart, read)},
         notes=(f"failed: {reason}" for reason in reasons),
     )
@@ -114,9 +120,7 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
     """
     dotted = _dotted(rows)
     for name in (x, y):
-        if name not in (*_NUMBERS, *dotted) or any(isinstance(getattr(row, name), str) for row in rows):
-            known = ", ".join((*_NUMBERS, *dotted))
-            raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {known}")
+        _check_column(rows, name)
     there = [row for row in rows if getattr(row, x) is not None and getattr(row, y) is not None]
     if not there:
         raise SpecError("plot", f"no row of the sweep has both {x!r} and {y!r}")
@@ -167,10 +171,48 @@ def columns_chart(
     x: str = "arrays",
     y: str = "makespan",
     *,
+    by: By | None = None,
     detail: Detail = FIGURE,
 ) -> Chart:
-    """Draw a column of the rows of a sweep against another. Raises SpecError."""
+    """Draw a column of the rows of a sweep against another; by: in small multiples, over arrays.
+
+    Raises SpecError.
+    """
+    if by is not None:
+        if x != "arrays":
+            raise SpecError("plot", f"--by draws over arrays: give arrays,{y} in place of {brief(x)}")
+        return pivot_chart(_cells([*read()], y), by, _named(y), f"sweep: {words_of(y)}", method_names())
     return sweep_chart([*read()], x, y, detail=detail)
+
+
+def _cells(rows: Sequence[SweepRow], of: str) -> list[Cell]:
+    """Return a column by network, budget and method; what else varies goes with the network's name.
+
+    Raises SpecError.
+    """
+    _check_column(rows, of)
+    there = [row for row in rows if getattr(row, of) is not None]
+    if not there:
+        raise SpecError("plot", f"no row of the sweep has {of!r}")
+    varies = [name for name in (*_VARIES, *_dotted(rows)) if name not in ("network", "method")]
+    differ = ["network", *(name for name in varies if len({getattr(row, name) for row in there}) > 1)]
+    return [
+        Cell(
+            ", ".join(str(getattr(row, name)) for name in differ),
+            row.arrays if row.arrays is not None and row.arrays_asked.isdigit() else row.arrays_asked,
+            row.method,
+            getattr(row, of),
+        )
+        for row in there
+    ]
+
+
+def _check_column(rows: Sequence[SweepRow], name: str) -> None:
+    """Raise SpecError for what is no column of numbers."""
+    dotted = _dotted(rows)
+    if name not in (*_NUMBERS, *dotted) or any(isinstance(getattr(row, name), str) for row in rows):
+        known = ", ".join((*_NUMBERS, *dotted))
+        raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {known}")
 
 
 def _named(column: str) -> str:

@@ -16,6 +16,7 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.methods.registry import METHODS
 from rramalloc.network.network import Network
 from rramalloc.search.work import CancelToken
+from rramalloc.view.pivot import Cell, pivot_table
 
 QUICK = {"work": 2, "seeds": 1}
 
@@ -261,3 +262,36 @@ def test_networks_that_one_result_cannot_hold(pair: Network) -> None:
         rramalloc.compare([pair, other], 4)
     with pytest.raises(SpecError, match="at least one network"):
         rramalloc.compare([], 4)
+
+
+def test_values_by_network_budget_or_method(pair: Network) -> None:
+    """A row for each network and budget, a column for each method; a method has one colour in every chart.
+
+    With 2 arrays `pair` has one copy of each layer: 16 + 1 steps.
+    """
+    one = Network.build("one", [{**node} for node in NODES[:2]])
+    found = rramalloc.compare([pair, one], [2, 4], methods=["none", "auto"], work=2)
+    table = found.view(by="network").tables[0]
+    assert [column.field for column in table.columns] == ["network", "arrays", "auto", "none"]
+    assert table.rows() == [["pair", 2, 17, 17], ["pair", 4, 9, 17], ["one", 2, 8, 16], ["one", 4, 4, 16]]
+    charts = {by: found.plot.methods(by=by) for by in ("network", "budget", "method")}
+    titles = {by: [panel.title for panel in chart.panels] for by, chart in charts.items()}
+    assert titles == {
+        "network": ["pair", "one"],
+        "budget": ["2 arrays", "4 arrays"],
+        "method": ["auto", "none"],
+    }
+    assert {tuple(key.name for key in chart.keys) for chart in charts.values()} == {("auto", "none")}
+    assert len({chart.keys for chart in charts.values()}) == 1
+    alone = rramalloc.compare(one, [2], methods=["none"]).plot.methods(by="method")
+    assert alone.keys == charts["budget"].keys[1:]
+
+
+def test_columns_of_methods_share_a_unit() -> None:
+    """Beside 5,000 ns a column of 400 ns is in us, too."""
+    cells = [Cell("n", 4, "auto", 400.0), Cell("n", 4, "none", 5000.0)]
+    table = pivot_table(cells, "ns")
+    assert table.cells(table.rows()) == (
+        ["network", "arrays", "auto (us)", "none (us)"],
+        [["n", "4", "0.4", "5"]],
+    )

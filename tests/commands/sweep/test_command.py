@@ -95,3 +95,48 @@ def test_a_page_says_which_charts_it_leaves_out(tiny: Path, tmp_path: Path) -> N
         assert len(view.charts) == 8
         told = [note for note in view.notes if "the first 8 of 9" in note]
         assert len(told) == notes
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_by_network_as_compare_has_it(tiny: Path, tmp_path: Path, run: Run) -> None:
+    """A column a method, what else varies beside the network; LaTeX and columns as elsewhere."""
+    spec = tmp_path / "spec.toml"
+    spec.write_text(
+        f'networks = "{tiny}"\narrays = [9, "x2"]\ncrossbars = ["128x128", "64x128"]\n'
+        'methods = ["none", "interval"]\n'
+    )
+    words = ("sweep", spec, "-o", tmp_path / "rows", "--jobs", 1, "-q")
+    rows = run(*words, "--format", "csv").rows
+    pivoted = run(*words, "--by", "budget", "--format", "csv", "--figure", tmp_path / "by.svg").rows
+    assert [(row["network"], row["arrays"]) for row in pivoted] == [
+        ("tiny, 128x128", "9"),
+        ("tiny, 128x128", "x2"),
+        ("tiny, 64x128", "9"),
+        ("tiny, 64x128", "x2"),
+    ]
+    makespans = {
+        (f"tiny, {row['crossbar']}", row["arrays_asked"], row["method"]): row["makespan"] for row in rows
+    }
+    for row in pivoted:
+        for method in ("none", "interval"):
+            assert row[method] == makespans[row["network"], row["arrays"], method]
+    assert "x2 arrays" in (tmp_path / "by.svg").read_text()
+    latex = run(
+        *words,
+        "--by",
+        "method",
+        "--format",
+        "latex",
+        "--columns",
+        "arrays,none",
+        "--caption",
+        "C",
+        "--label",
+        "t:c",
+    ).out
+    assert "\\caption{C}\n\\label{t:c}" in latex
+    assert "arrays & none" in latex
+    some = run(*words, "--format", "csv", "--columns", "network,makespan").rows
+    assert some == [{"network": row["network"], "makespan": row["makespan"]} for row in rows]
+    assert "no column named 'nope'" in run(*words, "--columns", "nope").err
+    assert "--plot arrays,edp" in run(*words, "--by", "method", "--plot", "used,edp").err
