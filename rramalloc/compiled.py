@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
@@ -174,12 +174,14 @@ def compiled_folder() -> Path:
 
 @cache
 def _numba() -> Any:
-    """Return numba, which reports to `compilation` what it compiles."""
+    """Return numba, which reports to `compilation` what it compiles, if it has events where they were."""
     with own_settings():
         import numba
-        from numba.core import event
 
-    event.register("numba:compile", _listener(event.Listener))
+        with suppress(ImportError):
+            from numba.core import event
+
+            event.register("numba:compile", _listener(event.Listener))
     return numba
 
 

@@ -22,6 +22,7 @@ from rramalloc.errors import SpecError
 _FILE = ".numba_config.yaml"
 _OF_COMMANDS = "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING"  # which the command line sets itself
 _importing = threading.Lock()
+_own_lock = threading.RLock()
 
 
 @contextmanager
@@ -44,11 +45,20 @@ def own_settings() -> Iterator[None]:
     Raises SpecError if numba cannot be loaded with them, or does not compile.
     """
     settings = _settings() | {"CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", "")}
-    from numba.core import config
-    from numba.core.compiler_lock import global_compiler_lock
+    from numba import config
 
-    with global_compiler_lock, replaced(config, settings):
+    with compiler_lock(), replaced(config, settings):
         yield
+
+
+@cache
+def compiler_lock() -> Any:
+    """Return numba's lock of compilation; where numba has it elsewhere, one of this package."""
+    try:
+        from numba.core.compiler_lock import global_compiler_lock
+    except ImportError:
+        return _own_lock
+    return global_compiler_lock
 
 
 @cache
@@ -59,7 +69,7 @@ def _settings() -> dict[str, Any]:
     """
     try:
         with _importing, _without_file():
-            from numba.core import config
+            from numba import config
 
             copy = ModuleType(config.__name__)
             config.__loader__.exec_module(copy)

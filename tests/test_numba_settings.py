@@ -181,3 +181,23 @@ def test_the_environment_is_said_to_be_wrong(folder: Path, name: str, value: str
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"error: {told}")
     assert line.endswith(f"unset {name}") or name in told.split(":")
+
+
+@pytest.mark.parametrize("hidden", ["numba.core", "numba.core.compiler_lock", "numba.core.event"])
+def test_a_numba_whose_inner_modules_lie_elsewhere_still_compiles(folder: Path, hidden: str) -> None:
+    """To this package alone they are hidden, as numba itself needs them under some name."""
+    program = f"""
+import builtins
+whole = builtins.__import__
+def without(name, globals=None, locals=None, fromlist=(), level=0):
+    names = [name, *(f"{{name}}.{{each}}" for each in fromlist or ())]
+    of_package = str((globals or {{}}).get("__name__")).startswith("rramalloc")
+    if of_package and any(f"{{each}}.".startswith("{hidden}.") for each in names):
+        raise ModuleNotFoundError("No module named {hidden}")
+    return whole(name, globals, locals, fromlist, level)
+builtins.__import__ = without
+import doubling
+print(doubling.double(21))
+"""
+    ended = probe(folder, program)
+    assert ended.stdout == "42\n", ended.stderr
