@@ -27,7 +27,7 @@ from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
 from rramalloc.records import check_known, check_range
-from rramalloc.search.work import Progress, Work
+from rramalloc.search.work import Progress, Work, raising_late
 from rramalloc.timing.latency_table import LatencyTableLike
 
 
@@ -99,7 +99,8 @@ def optimize(
     progress
         Show a line in a notebook.
     stop
-        Replaces work, time_limit_s, gap, on_progress and progress; its `interrupted` ends the search.
+        Replaces work, time_limit_s, gap, on_progress and progress; its `interrupted` ends the search, and so
+        does Ctrl-C, which is raised once the best so far is in its `best`.
 
     Returns
     -------
@@ -164,8 +165,13 @@ def optimize(
     elif sensitivity is not None or bits_layers is not None:
         name = "sensitivity" if bits_layers is None else "bits_layers"
         raise SpecError(name, "goes with the choices of --bits FILE, which is not given")
-    with followed(on_progress, progress and stop is None, of_search) as callback:
-        return optimize_case(case, most, asked, stop or replace(limits, gap=gap, on_progress=callback))
+    if stop is not None:
+        stop.best = None
+        with raising_late(stop):
+            stop.best = found = optimize_case(case, most, asked, stop)
+        return found
+    with followed(on_progress, progress, of_search) as callback:
+        return optimize_case(case, most, asked, replace(limits, gap=gap, on_progress=callback))
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:

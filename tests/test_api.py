@@ -7,6 +7,7 @@ import json
 import logging
 import multiprocessing
 import pickle
+import signal
 import subprocess
 import sys
 from concurrent.futures import ProcessPoolExecutor
@@ -17,6 +18,7 @@ import pytest
 
 import rramalloc
 from rramalloc.errors import RramallocError, SpecError
+from rramalloc.search.work import Work
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
 from rramalloc.timing.measured_layer import MeasuredLayer
 
@@ -226,3 +228,18 @@ def test_targets_have_units_in_python_too() -> None:
 def test_an_object_that_is_wanted_is_described() -> None:
     with pytest.raises(SpecError, match="simulator: must be a text or a Simulator, got a function"):
         rramalloc.tune("alexnet", 400, lambda: 1)  # type: ignore[arg-type]
+
+
+def test_ctrl_c_is_raised_once_the_best_is_kept() -> None:
+    """As the command does: what was found until then is an answer like any other."""
+
+    def press(best: int, bound: int) -> None:
+        if not stop.interrupted:
+            signal.raise_signal(signal.SIGINT)
+
+    stop = Work(work=100_000, on_progress=press)
+    with pytest.raises(KeyboardInterrupt):
+        rramalloc.optimize("densenet121", arrays=8192, stop=stop)
+    assert stop.best.stopped == "interrupted"
+    assert rramalloc.simulate("densenet121", stop.best).makespan == stop.best.makespan
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,10 +1,7 @@
-"""Ctrl-C: the first one ends long work with the best result so far, the second one ends the program."""
+"""The end of long work, also of work that Ctrl-C ended with the best result so far."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,23 +12,6 @@ from rramalloc.cli.output import note
 
 if TYPE_CHECKING:
     from rramalloc.search.work import CancelToken, Work
-
-
-@contextmanager
-def interruptible(work: Work | CancelToken) -> Iterator[None]:
-    """Make the first Ctrl-C set `work.interrupted` and the second raise KeyboardInterrupt while
-    this lasts."""
-
-    def ask(number: int, frame: object) -> None:  # noqa: ARG001
-        if work.interrupted:
-            raise KeyboardInterrupt
-        work.interrupted = True
-
-    before = signal.signal(signal.SIGINT, ask)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def end(

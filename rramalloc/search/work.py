@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from rramalloc.choices import DEFAULT_WORK
 from rramalloc.compiled import compilation
@@ -67,7 +71,8 @@ class Work:
     there are, which never changes the answer; cancel: ends it from outside;
     history: (seconds of work, best makespan, lower bound) whenever one of them improved;
     spent_s: seconds of a reference core that were charged; counts: whether anything was;
-    is_exhausted: whether the search could do no more; is_over: whether its next part was too much.
+    is_exhausted: whether the search could do no more; is_over: whether its next part was too much;
+    best: what `optimize` found with it, also where Ctrl-C ended that.
     """
 
     work: int = DEFAULT_WORK
@@ -81,6 +86,7 @@ class Work:
     counts: bool = False
     is_exhausted: bool = False
     is_over: bool = False
+    best: Any = None
     _started: float = field(default_factory=time.monotonic)
     _compiled_s: float = field(default_factory=lambda: compilation.seconds)
     _whole_limit_s: float | None = None
@@ -225,3 +231,40 @@ class Work:
         LOGGER.info("makespan %d, bound %d after %.2f s of work", best, bound, seconds)
         if self.on_progress is not None:
             self.on_progress(best, bound)
+
+
+@contextmanager
+def interruptible(work: Work | CancelToken) -> Iterator[list[int]]:
+    """Make the first Ctrl-C set `work.interrupted` and the second raise KeyboardInterrupt while
+    this lasts; yields the signals that came."""
+    came = list[int]()
+
+    def ask(number: int, frame: object) -> None:  # noqa: ARG001
+        came.append(number)
+        if work.interrupted:
+            raise KeyboardInterrupt
+        work.interrupted = True
+
+    before = signal.signal(signal.SIGINT, ask)
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def raising_late(stop: Work) -> Iterator[None]:
+    """Make Ctrl-C end a search with its best, and raise KeyboardInterrupt once that is kept.
+
+    Where somebody else handles Ctrl-C, and in other threads, which never get it, nothing changes.
+    """
+    alone = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if not alone or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    with interruptible(stop) as came:
+        try:
+            yield
+        finally:
+            if came:
+                raise KeyboardInterrupt

@@ -7,7 +7,7 @@ import typer
 from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli import complete
 from rramalloc.cli.group import Command, Group
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described, passed
@@ -97,7 +97,7 @@ def optimize(
     given = locals()
     from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as run_chiplet_optimize
     from rramalloc.files import write_json
-    from rramalloc.search.work import Work
+    from rramalloc.search.work import Work, interruptible
 
     stop = Work(work=work, time_limit_s=time_limit_s)
     with LiveLine(quiet=quiet) as line, interruptible(stop):

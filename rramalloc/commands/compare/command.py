@@ -7,7 +7,7 @@ from typing import Unpack
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.choices import By, ComparedObjective
 from rramalloc.cli import complete
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import check_names, deliver
 from rramalloc.cli.parameters import (
@@ -78,7 +78,7 @@ def command(
     from rramalloc.commands.compare.compare import progress_words
     from rramalloc.commands.compare.comparison import Row
     from rramalloc.methods.registry import method_names
-    from rramalloc.search.work import CancelToken
+    from rramalloc.search.work import CancelToken, interruptible
 
     check_names(columns, Row.model_fields if by is None else ("network", "arrays", *method_names()))
     given["methods"] = None if methods is None else [name.strip() for name in methods.split(",")]

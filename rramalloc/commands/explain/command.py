@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.choices import Divided, ExplainedObjective
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
@@ -64,7 +64,7 @@ def command(
             raise SpecError("what_if", "is given beside --no-what-if, which tries no change: leave one out")
         given["what_if"] = ()
     from rramalloc.commands.explain.explain import explain as run_explain
-    from rramalloc.search.work import Work
+    from rramalloc.search.work import Work, interruptible
 
     stop = Work(work=work, time_limit_s=time_limit_s)
     with SearchLine(quiet=quiet) as line, interruptible(stop):

@@ -11,7 +11,7 @@ import typer
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.choices import OBJECTIVES, ObjectiveName
 from rramalloc.cli import complete
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import check_columns, deliver
 from rramalloc.cli.parameters import (
@@ -114,7 +114,7 @@ def command(
     from rramalloc.allocation.allocation import Layer
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
-    from rramalloc.search.work import Work
+    from rramalloc.search.work import Work, interruptible
 
     check_columns(columns, Layer, "stall_steps", "busy")
     machine = as_hardware(shared["hardware"], shared["crossbar"], shared["set_values"])

@@ -7,7 +7,7 @@ from typing import Unpack
 from rramalloc.allocation.case_arguments import CaseArguments
 from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.cli import complete
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import EFFICIENCY, PLACED, Format, Help, Value, described, passed
@@ -53,7 +53,7 @@ def command(
     given = locals()
     from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES, progress_words
     from rramalloc.commands.pareto.pareto import pareto as run_pareto
-    from rramalloc.search.work import Work
+    from rramalloc.search.work import Work, interruptible
 
     of_time = objective in ("makespan", "latency", "latency_ns", "interval")
     drawn = figure is not None and against == "arrays" and of_time

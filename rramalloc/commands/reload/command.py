@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rramalloc.choices import signature_of
-from rramalloc.cli.interrupt import interruptible
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import passed
 
@@ -33,6 +32,8 @@ def reload(given: Mapping[str, Any], defaults: Mapping[str, Any], stop: Work) ->
     for name, default in defaults.items():
         if name not in of_plan and given[name] != default:
             raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
+    from rramalloc.search.work import interruptible
+
     with interruptible(stop):
         plan = run_optimize_reload(**passed(given, run_optimize_reload), stop=stop)
     deliver(plan, given)

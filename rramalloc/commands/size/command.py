@@ -9,7 +9,7 @@ import typer
 
 from rramalloc.choices import DEFAULT_WORK, Divided, FullyConnected, Mapping
 from rramalloc.cli import EXIT_INTERRUPTED
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note
 from rramalloc.cli.parameters import PLACED, Format, Help, Value, described
@@ -131,7 +131,7 @@ def command(
     }
     from rramalloc.commands.size.size import progress_words
     from rramalloc.commands.size.size import size as run_size
-    from rramalloc.search.work import Work
+    from rramalloc.search.work import Work, interruptible
 
     stop = Work(work=DEFAULT_WORK, time_limit_s=time_limit_s)
     try:

@@ -9,7 +9,7 @@ from typing import Unpack
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.choices import Divided
 from rramalloc.cli import complete
-from rramalloc.cli.interrupt import end, interruptible
+from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
 from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
@@ -80,7 +80,7 @@ def command(
     given = locals() | {"tool_paths": tool_paths or ()}
     from rramalloc.commands.tune.tune import progress_words
     from rramalloc.commands.tune.tune import tune as run_tune
-    from rramalloc.search.work import CancelToken
+    from rramalloc.search.work import CancelToken, interruptible
 
     cancel = CancelToken()
     with (
