@@ -53,6 +53,8 @@ def results_of(point: SweepPoint) -> ComputedColumns:
     objective = cast("ObjectiveName", point.objective)
     try:
         case = _case(point.case)
+        if case.placed:  # anew: what its placer remembers would depend on the points before
+            case = case.with_stages(case.stages)
         given = dict(point.case.more)
         target = target_of(*map(given.get, TARGETS))
         request = Question(
@@ -61,6 +63,7 @@ def results_of(point: SweepPoint) -> ComputedColumns:
             seed=point.seed,
             inputs=point.inputs,
             target=target,
+            placed=case.placed,
             bits=given.get("bits"),
         )
         check_command("sweep", "sweep", case, request)
@@ -82,17 +85,16 @@ def results_of(point: SweepPoint) -> ComputedColumns:
     except Exception as error:  # noqa: BLE001 - a point that fails is a row of the sweep
         return found | failure(error)
     more: ComputedColumns = {
-        "used": allocation.arrays.used,
         "utilisation": utilisation,
         "repaired": answer.repaired,
     }
-    more["not_counted"] = "; ".join(allocation.not_counted) or None
     return found | _columns(allocation) | more
 
 
 def _columns(allocation: Allocation) -> ComputedColumns:
     found: ComputedColumns = {column: getattr(allocation, column) for column in _RESULTS}
-    return found | {"used": allocation.arrays.used}
+    words = "; ".join(allocation.not_counted) or None
+    return found | {"used": allocation.arrays.used, "not_counted": words}
 
 
 @lru_cache(maxsize=16)
@@ -116,6 +118,7 @@ def _case(swept: SweptCase) -> Case:
         copy_limits(swept.copies, stages),
         at_most=dict(swept.at_most),
         divide=swept.copies_divide,
+        placed=given.get("placed", False),
     )
     case = case.with_stages(stages.of_network(network))
     if "bits" not in given:

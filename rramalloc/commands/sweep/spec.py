@@ -128,7 +128,8 @@ class Spec(QuestionFields):
     point; inputs: how many stream, whose time the objective latency then is; at_most: limits of quantities by
     their names; copies, host and others: as those of `optimize`, of layers that every network has;
     latency_table: measured step times of all points instead of those of the hardware; a target makes the
-    objective "arrays"; arrays: also numbers of kinds, left out all that the chip or the kinds have.
+    objective "arrays"; placed: whether transfers between the tiles of a placement count; arrays: also numbers
+    of kinds, left out all that the chip or the kinds have.
     Raises SpecError.
     """
 
@@ -157,6 +158,7 @@ class Spec(QuestionFields):
     bits: _Text | None = None
     bits_layers: _Text | None = None
     sensitivity: Annotated[float, Field(ge=0)] | None = None
+    placed: bool = False
     zip: Annotated[
         tuple[Annotated[tuple[str, ...], BeforeValidator(listed)], ...], BeforeValidator(listed)
     ] = ()
@@ -438,7 +440,7 @@ class Grid(NamedTuple):
         """Return options that are given beside those that every sweep has, as plain values."""
         spec = self.spec
         given: dict[str, Any] = {"fold": spec.fold or None, **spec.goal}
-        given |= {"feeds_back": spec.feeds_back, "sequences": spec.sequences}
+        given |= {"feeds_back": spec.feeds_back, "sequences": spec.sequences, "placed": spec.placed or None}
         if spec.bits is not None:
             layers = spec.bits_layers and os.path.join(self.folder, spec.bits_layers)
             given["bits"] = _bits_json(os.path.join(self.folder, spec.bits), layers, network[2], hardware)

@@ -13,6 +13,7 @@ from commands.sweep.tiny import network, rows_of
 
 import rramalloc
 from rramalloc.commands.sweep.rows import COLUMNS, summarise
+from rramalloc.commands.sweep.spec import Grid, read_spec
 from rramalloc.commands.sweep.sweep import read_rows
 from rramalloc.errors import SpecError
 from rramalloc.network.network import Network
@@ -258,6 +259,7 @@ QUESTIONS: list[dict[str, Any]] = [
     {"arrays": None},
     {"arrays": "small=9,large=9"},
     {"arrays": None, "target_ns": "2us"},
+    {"placed": True},
 ]
 
 
@@ -282,6 +284,8 @@ def test_a_point_is_what_optimize_says(
         del machine["chip"]
         lines = {"small": 64, "large": 128}
         machine["kinds"] = [{"name": name, "crossbar": {"wordlines": lines[name]}} for name in lines]
+    if "placed" in asked:  # between tiles a hop takes two steps: the answer keeps to fewer arrays
+        machine["chip"] |= {"hop_ns_tile": 20.0, "bandwidth_tile_gb_s": 0.5}
     options = {"hardware": machine, "work": 2, "arrays": 12} | asked
     found = rramalloc.optimize("tiny.json", **options)
     spec = {name: value for name, value in options.items() if value is not None}
@@ -291,3 +295,12 @@ def test_a_point_is_what_optimize_says(
     columns = ("makespan", "interval", "objective_value", "lower_bound", "throughput_per_s", "step_ns")
     assert [row[name] for name in columns] == [getattr(found, name) for name in columns]
     assert row["used"] == found.arrays.used
+    assert row["not_counted"] == ("; ".join(found.not_counted) or None)
+
+
+def test_links_are_a_part_of_the_key_where_they_count(tiny: Path) -> None:
+    """A row of a sweep that does not ask for links keeps its key."""
+    specs: list[dict[str, Any]] = [{}, {"placed": False}, {"placed": True}]
+    points = [Grid.read(*read_spec({"networks": str(tiny), "arrays": 3} | more)).point(0) for more in specs]
+    assert points[0].case.more == ()
+    assert points[0].key == points[1].key != points[2].key
