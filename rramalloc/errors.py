@@ -187,7 +187,8 @@ class BudgetError(RramallocError):
     chip: arrays of one chip where the chips have fewer than are needed, 0 where the budget is what is short;
     reload: what --reload would need in the hardware file, none if it would work, None if nothing helps;
     held: whether layers must have more copies than one, so that `need` is of the fewest that are allowed;
-    remedies: what was tried and works, in words; None where nothing was tried, as `need` arrays are enough.
+    remedies: what was tried and works, in words; None where nothing was tried, as `need` arrays are enough;
+    network: its name, where a call is about several.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class BudgetError(RramallocError):
         super().__init__(need, have, tuple(demands), chip)
         self.reload: Sequence[str] | None = None
         self.remedies: Sequence[str] | None = None
+        self.network = ""
         self.in_unit = in_unit
         self.need, self.have, self.demands, self.chip = need, have, tuple(demands), chip
         self.held = held
@@ -214,9 +216,10 @@ class BudgetError(RramallocError):
 
     def __str__(self) -> str:
         unit, per_unit = self.in_unit
+        of = f"{_label(self.network)}: " if self.network else ""
         if per_unit != 1:
             need, have = (f"{cost / per_unit:,.10g} {unit}" for cost in (self.need, self.have))
-            return f"every layer once takes {need} or more, the limits leave {have}: raise them"
+            return f"{of}every layer once takes {need} or more, the limits leave {have}: raise them"
         shown: tuple[tuple[str, int], ...] = self.demands
         if len(shown) > _LISTED:
             largest = sorted(range(len(shown)), key=lambda place: -shown[place][1])[:_LISTED]
@@ -244,7 +247,7 @@ class BudgetError(RramallocError):
             remedies.append(f"--reload to write and run the layers in segments{lacks}")
         advice = f": {', or '.join(remedies)}" if remedies else ""
         return (
-            f"{short}; largest layer is {_label(self.largest)!r}{advice}\n"
+            f"{of}{short}; largest layer is {_label(self.largest)!r}{advice}\n"
             f"  {'layer':<{width}}    arrays\n{table}\n  {'needed':<{width}}  {self.need:>8}\n"
             f"  {'budget':<{width}}  {self.have:>8}"
         )

@@ -151,15 +151,15 @@ class Hardware(HardwareTables):
         return self
 
     @property
-    def kind_of_tiles(self) -> list[int]:
+    def kind_of_tiles(self) -> tuple[int, ...]:
         """The number of the kind of every tile of a chip in raster order, -1 for an empty site."""
         chip, kinds = self.chip, self.kinds
         if chip is None:
-            return []
+            return ()
         rows, columns = mesh_of(chip.tiles)
         numbers = [chip.tiles_per_chip] if kinds is None else [kind.tiles or 0 for kind in kinds]
         held = [number for number, tiles in enumerate(numbers) for _ in range(tiles)]
-        return held + [-1] * (rows * columns - len(held))
+        return (*held, *[-1] * (rows * columns - len(held)))
 
     @property
     def arrays_per_tile(self) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from rramalloc.allocation.simulation import published_steps
 from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
-from rramalloc.errors import PluginError, SolverError, SpecError, UnsupportedError
+from rramalloc.errors import BudgetError, PluginError, SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import METHODS, method_named
 from rramalloc.network.geometry import Pair
@@ -109,13 +109,21 @@ def compare(
     is_list = isinstance(network, Sequence) and not isinstance(network, str)
     networks = cast("Sequence[NetworkLike]", network if is_list else [network])
     judged_by = Question(objective=objective, inputs=inputs, placed=placed)
-    asked: dict[str, tuple[Case, tuple[int, ...], CompareOptions]] = {}
+    asked: dict[str, tuple[Case, tuple[int, ...], CompareOptions, list[Objective]]] = {}
     for one in networks:
         case, sizes = Case.of(one, given, placed=placed).with_budgets(arrays)
         for size in sizes:
             case.check_numbers(size)
         check_command("compare", "compare", case, judged_by)
         check_question(case, judged_by)
+        try:
+            judges = [
+                objective_of(case.problem(size), Question(objective=objective, inputs=inputs))
+                for size in sizes
+            ]
+        except BudgetError as error:
+            error.network = case.network.name if len(networks) > 1 else ""
+            raise
         options = CompareOptions(
             **case.options,
             methods=competitors(methods, case),
@@ -125,19 +133,21 @@ def compare(
             time_limit_s=limits.time_limit_s,
             inputs=inputs if inputs > 1 else None,
         )
-        same = asked.setdefault(case.network.name, (case, sizes, options))[0]
+        same = asked.setdefault(case.network.name, (case, sizes, options, judges))[0]
         if same.network.plain_sha256 != case.network.plain_sha256:
             raise SpecError(
                 "networks", f"two are named {brief(same.network.name)}: name one of them otherwise"
             )
-    _check_together([(case, options) for case, _, options in asked.values()])
+    _check_together([(case, options) for case, _, options, _ in asked.values()])
     cancel = ending or CancelToken()
-    total = sum(len(sizes) * len(options.methods) for _, sizes, options in asked.values())
+    total = sum(len(sizes) * len(options.methods) for _, sizes, options, _ in asked.values())
     parts: list[Comparison] = []
     with followed(on_progress, progress, progress_words) as callback:
         done = 0
-        for case, sizes, options in asked.values():
-            parts.append(_compared(case, sizes, objective, options, cancel, callback, clock, done, total))
+        for case, sizes, options, judges in asked.values():
+            parts.append(
+                _compared(case, sizes, judges, objective, options, cancel, callback, clock, done, total)
+            )
             done += len(sizes) * len(options.methods)
     compared = parts[0] if len(parts) == 1 else _together(parts)
     if not compared.rows and not cancel.interrupted:
@@ -214,13 +224,12 @@ def competitors(methods: Sequence[str] | None, case: Case) -> tuple[str, ...]:
 
 
 def _compared(
-    case: Case, arrays: Sequence[int], objective: ComparedObjective, options: CompareOptions,
+    case: Case, arrays: Sequence[int], objectives: Sequence[Objective],
+    objective: ComparedObjective, options: CompareOptions,
     cancel: CancelToken, on_progress: CompareProgress | None, clock: bool, before: int, total: int,
 ) -> Comparison:  # fmt: skip
     network = case.network
     methods = options.methods
-    judged_by = Question(objective=objective, inputs=options.inputs or 1)
-    objectives = [objective_of(case.problem(budget), judged_by) for budget in arrays]
     rows: list[Row] = []
     skipped: list[Skipped] = []
     for place, (budget, judged) in enumerate(zip(arrays, objectives, strict=True)):

@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from rramalloc.allocation.allocation import LayerModes, NetworkId, PositiveCount, SearchOptions
+from rramalloc.frozen import FrozenDict
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.coverage import Coverage
 from rramalloc.records import Record, Steps, absent
@@ -127,9 +128,9 @@ class Comparison(AnswerRecord):
     def groups(self) -> dict[tuple[str, int], tuple[Row, ...]]:
         """Rows by network and budget, in the order given; methods are compared within a group."""
         places = dict.fromkeys((row.network, row.arrays) for row in self.rows)
-        return {
-            place: tuple(row for row in self.rows if (row.network, row.arrays) == place) for place in places
-        }
+        return FrozenDict(
+            (place, tuple(row for row in self.rows if (row.network, row.arrays) == place)) for place in places
+        )
 
     def group_name(self, network: str, arrays: int) -> str:
         """Return a group in words; a network is named where there are several."""

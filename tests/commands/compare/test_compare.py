@@ -295,3 +295,12 @@ def test_columns_of_methods_share_a_unit() -> None:
         ["network", "arrays", "auto (us)", "none (us)"],
         [["n", "4", "0.4", "5"]],
     )
+
+
+def test_a_budget_that_is_short_for_one_network_is_told_before_anything_runs(pair: Network) -> None:
+    """`one` needs an array, `pair` two."""
+    one = Network.build("one", [{**node} for node in NODES[:2]])
+    told: list[object] = []
+    with pytest.raises(BudgetError, match="pair: needs 2 arrays"):
+        rramalloc.compare([one, pair], 1, on_progress=lambda *step: told.append(step))
+    assert told == []
