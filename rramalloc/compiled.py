@@ -174,14 +174,17 @@ def compiled_folder() -> Path:
 
 @cache
 def _numba() -> Any:
-    """Return numba, which reports to `compilation` what it compiles, if it has events where they were."""
-    with own_settings():
-        import numba
+    """Return numba, which reports to `compilation` what it compiles, if it has events where they were.
 
-        with suppress(ImportError):
-            from numba.core import event
+    Called under numba's lock: of two threads at once each would add a listener, and what two replace while a
+    function is compiled stays replaced, as the second takes the first one's for numba's own.
+    """
+    import numba
 
-            event.register("numba:compile", _listener(event.Listener))
+    with suppress(ImportError):
+        from numba.core import event
+
+        event.register("numba:compile", _listener(event.Listener))
     return numba
 
 
@@ -227,10 +230,9 @@ def _listener(base: Any) -> Any:
 
 
 def _compile(function: Function, **options: Any) -> Function:
-    numba = _numba()
     _functions.add(function)
     with own_settings():
-        made: Function = numba.njit(
+        made: Function = _numba().njit(
             nogil=True, boundscheck=False, error_model="numpy", no_cfunc_wrapper=True, **options
         )(function)
         try:

@@ -201,3 +201,32 @@ print(doubling.double(21))
 """
     ended = probe(folder, program)
     assert ended.stdout == "42\n", ended.stderr
+
+
+def test_two_threads_that_are_first_at_once_leave_numba_as_it_was(folder: Path) -> None:
+    """Each function is counted once, and the user's own functions are compiled by numba's own methods."""
+    program = """
+import importlib, threading, time
+from numba.core import event
+from numba.core.types.functions import BaseFunction
+before = BaseFunction.get_call_type
+register = event.register
+def slow(*arguments):
+    time.sleep(1)  # meanwhile the other thread comes to the same place
+    register(*arguments)
+event.register = slow
+from rramalloc.compiled import compilation
+start = threading.Barrier(2)
+def call(name):
+    start.wait()
+    assert importlib.import_module(name).double(21) == 42
+threads = [threading.Thread(target=call, args=[name]) for name in ("doubling", "again")]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(compilation.functions, BaseFunction.get_call_type is before)
+"""
+    (folder / "again.py").write_text(DOUBLING)
+    ended = probe(folder, program)
+    assert ended.stdout == "2 True\n", ended.stderr
