@@ -65,19 +65,6 @@ class Hardware(HardwareTables):
         return self
 
     @model_validator(mode="after")
-    def _has_what_was_set(self) -> Self:
-        if self.set_values is None:
-            return self
-        unchanged = self.model_copy(update={"set_values": None})
-        try:
-            again = unchanged.with_values(values_of(self.set_values, "set_values"))
-        except SpecError as error:
-            raise fault(f"set_values: {error.reason}") from None
-        if again.model_copy(update={"unconfirmed": unchanged.unconfirmed}) != unchanged:
-            raise fault("set_values: is not what the tables say: leave it out")
-        return self
-
-    @model_validator(mode="after")
     def _tables_fit(self) -> Self:
         if self.crossbar.polarities is not None and self.precision.signed == "offset":
             raise fault(
@@ -148,6 +135,20 @@ class Hardware(HardwareTables):
                 f'kinds: their steps differ ({words}), and all stages step together: write clock = "own" in '
                 f"[timing], or give kinds the same step"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_was_set(self) -> Self:
+        if self.set_values is None:
+            return self
+        # Validators run in the order of the file: by now kinds have the arrays of their tiles on both sides.
+        unchanged = self.model_copy(update={"set_values": None})
+        try:
+            again = unchanged.with_values(values_of(self.set_values, "set_values"))
+        except SpecError as error:
+            raise fault(f"set_values: {error.reason}") from None
+        if again.model_copy(update={"unconfirmed": unchanged.unconfirmed}) != unchanged:
+            raise fault("set_values: is not what the tables say: leave it out")
         return self
 
     @property

@@ -59,6 +59,7 @@ class Kind(Record):
         """
         document = hardware.to_dict()
         document.pop("kinds", None)
+        document.pop("set_values", None)  # of the whole: a kind may replace them, and has no other kinds
         replaced = {"crossbar": self.crossbar, "timing": self.timing, "energy": self.energy}
         if self.chip is not None:
             replaced["chip"] = self.chip.model_dump()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -45,6 +47,29 @@ def test_hand_values(tiles: tuple[int, int], steps: int, arrays: int, byte_hops:
     assert {layer.name: layer.kind for layer in placement.layers} == {"a": "small", "b": "large"}
     raster = [2 * array.tile[0] + array.tile[1] for array in placement.arrays if array.layer == "a"]
     assert max(raster) < tiles[0]
+
+
+@pytest.mark.parametrize("given", ["timing.read_ns=12", "chip.tiles=[2, 2]", "kinds.small.tiles=2"])
+def test_slow_links_are_told_of_kinds_whose_hardware_was_set(given: str, tmp_path: Path) -> None:
+    """A byte takes 100 ns over a link of 0.01 bytes/ns, and a batch of windows 12 ns at most.
+
+    The file, whose hardware has kinds in tiles and set values, is read as it was written.
+    """
+    links = {"arrays_per_tile": 2, "tiles": [2, 2], "bandwidth_tile_gb_s": 0.01}
+    timing = {"read_ns": 10.0, "dac_bits": 1, "clock": "own", "tick_ns": 1.0}
+    hardware = in_tiles(2, 2, timing=timing, chip=links).to_dict()
+    found = rramalloc.optimize(HAND, hardware=hardware, set_values=[given], progress=False)
+    assert found.hardware.set_values == (given.replace(" = ", "="),)
+    found.save(tmp_path / "a.json")
+    placement = rramalloc.place(HAND, tmp_path / "a.json")
+    (warning,) = (text for text in placement.warnings if text.startswith("transfers make"))
+    wider = re.search(r"bandwidth_tile_gb_s = ([\d.]+) in \[chip\] \(now 0.01\)", warning)
+    assert wider is not None
+    machine = placement.hardware.with_values({"chip.bandwidth_tile_gb_s": float(wider[1])})
+    again = rramalloc.place(HAND, tmp_path / "a.json", hardware=machine)
+    assert placement.latency_ns is not None
+    assert again.latency_ns is not None
+    assert again.latency_ns < placement.latency_ns
 
 
 def test_a_layer_lies_on_tiles_of_its_kind_alone() -> None:
