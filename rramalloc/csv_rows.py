@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 
 from rramalloc.errors import SpecError
 
 FORMULA = ("=", "+", "-", "@", "'")  # a spreadsheet takes text that begins so for a formula, or for text
 
+_ESCAPE = re.compile(r"\\(?:[\\nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5}|U0010[0-9a-f]{4})")
+_END = re.compile(r"^ +| +\Z")
+
 
 def csv_cell(value: object) -> object:
-    """Return a value as a cell: controls escaped, an apostrophe before what would be a formula."""
+    """Return a value as a cell: controls escaped, an apostrophe before what would be a formula.
+
+    `unescaped` returns the text again: spaces at its ends, which reading strips, and backslashes that would
+    be read as escapes are escaped, too.
+    """
     if not isinstance(value, str):
         return value
-    if not value.isprintable():
+    if not value.isprintable() or value != value.strip(" ") or _ESCAPE.search(value):
+        value = value.replace("\\", "\\\\")
         value = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+        value = _END.sub(lambda spaces: "\\x20" * len(spaces[0]), value)
     return f"'{value}" if value.startswith(FORMULA) and not _is_number(value) else value
+
+
+def unescaped(cell: str) -> str:
+    """Return the text that `csv_cell` wrote, from a cell of `csv_rows`."""
+    return _ESCAPE.sub(lambda escape: escape[0].encode().decode("unicode_escape"), cell)
 
 
 def _is_number(text: str) -> bool:

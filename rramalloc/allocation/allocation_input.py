@@ -30,7 +30,7 @@ from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import refusal
 from rramalloc.allocation.limits import CopyLimits
 from rramalloc.choices import Divided, Handoff, HostLike, NetworkArguments, ObjectiveName
-from rramalloc.csv_rows import csv_rows
+from rramalloc.csv_rows import csv_rows, unescaped
 from rramalloc.errors import SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text
 from rramalloc.hardware.hardware import Hardware
@@ -434,7 +434,7 @@ def _of_table(text: str, where: str) -> AllocationInput:
     document: dict[str, dict[str, Any]] = {"copies": {}, "block": {}, "kind": {}}
     stated: dict[str, dict[str, int]] = {}
     for place, row in csv_rows(text, where, _COLUMNS, ("name", "copies")):
-        name = row["name"]
+        name = unescaped(row["name"])
         if name in stated:
             raise SpecError(place, f"{brief(name)} stands twice")
         numbers = {column: row[column] for column in ("copies", *_WHOLE) if row.get(column)}

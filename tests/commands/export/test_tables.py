@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands.export.nets import chain, machine, residual, subject
+from commands.export.nets import chain, conv, machine, residual, subject
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 import rramalloc
 from rramalloc.allocation.allocation_input import AllocationInput
@@ -164,3 +166,25 @@ def test_tools_refuse_modes_with_the_remedy(target: str) -> None:
     blocks = in_modes(net, {}, {"c2": (2, 1)}, size)
     with pytest.raises(UnsupportedError, match=r"block \[2, 1\] of 'c2': .* --mapping im2col"):
         export_subject(blocks, target)
+
+
+HOSTILE = " \t\r\n\v\0\\'\",;=+-@#nrtxuU0123a\u00a0\u200b\ufeff\u2028\U0001f642"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.sets(st.text(HOSTILE, min_size=1, max_size=9), min_size=3, max_size=3))
+@example({" ", "  ", "\t"})
+@example({"a,b", 'a"b', "a\r\nb"})
+@example({"a\nb", "a\\nb", "a\\\\nb"})
+@example({"\\ ", "\\x20", "\\"})
+@example({"=1+1", "'=1+1", "''=1+1"})
+@example({"name", "name,copies", "\ufeffname"})
+@example({"-1", "'-1", " -1"})
+def test_a_table_is_read_back_for_any_name(tmp_path_factory: pytest.TempPathFactory, names: set[str]) -> None:
+    """Layers of 8 x 8 windows with 1, 2 and 3 copies."""
+    copies = {name: number for number, name in enumerate(sorted(names), 1)}
+    nodes = [conv(name, source) for name, source in zip(copies, ["input", *copies], strict=False)]
+    whole = Network.build("net", [{"name": "input", "op": "input", "shape": [3, 8, 8]}, *nodes])
+    path = tmp_path_factory.mktemp("table") / "table.csv"
+    path.write_bytes(rramalloc.export(whole, copies, to="csv").files[0].text.encode())
+    assert {layer.name: layer.copies for layer in rramalloc.simulate(whole, path).layers} == copies
