@@ -287,7 +287,7 @@ def regridded(node: Regrid, tensor: Ints, source: Shape, output: Shape) -> Ints:
         moved = tensor.reshape(len(tensor), large.images, *cut).transpose(order)
     else:
         windows = tensor.reshape(len(tensor), large.images, down, across, *small.grid)
-        moved = windows.transpose(np.argsort(order))
+        moved = windows.transpose(np.argsort(order, kind="stable"))
     return moved.reshape(len(tensor), output.rows, output.width)
 
 

@@ -479,8 +479,11 @@ class Places:
             known = min((float(each[m]) for m in own.share), default=np.inf)
             if known > _IN_USE:
                 fewest = min(_NEW_CANDIDATES, len(each))
-                lowest = np.argpartition(each, fewest - 1)[:fewest]
-                added += self._add_candidates(i, sorted(lowest[each[lowest] < known].tolist()))
+                # Of equal prices the first ones: which ones argpartition takes depends on the processor.
+                edge = np.partition(each, fewest - 1)[fewest - 1]
+                near = np.flatnonzero((each <= edge) & (each < known))
+                lowest = near[np.argsort(each[near], kind="stable")[:fewest]]
+                added += self._add_candidates(i, sorted(lowest.tolist()))
         return added
 
     def _forget(self) -> None:
