@@ -126,6 +126,29 @@ def test_the_number_of_tiles_is_found_and_written(tmp_path: Path) -> None:
     assert "rramalloc size" in refused.err
 
 
+def test_links_between_tiles_decide_with_placed(tmp_path: Path) -> None:
+    """Two layers of an array each in two tiles: 5 steps of 10 ns. A pixel has 16 values of 2 bytes.
+
+    At 4 bytes/ns it takes 2 + 8 ns, within a step; at 0.1 bytes/ns 322 ns, which only a placement tells.
+    """
+    chain = network()
+    chain["nodes"].append(chain["nodes"][1] | {"name": "b", "inputs": ["a"]})
+    (tmp_path / "two.json").write_text(json.dumps(chain))
+    question = {
+        "networks": [{"network": str(tmp_path / "two.json"), "target_ns": 50.0}],
+        "hardware": tiled({"arrays_per_tile": 1, "tiles": [1, 1], "hop_ns_tile": 2.0}),
+        "choose": {"chip.bandwidth_tile_gb_s": [0.1, 4.0]},
+    }
+    plain = rramalloc.size(question)
+    placed = rramalloc.size(question | {"placed": True})
+    for found, gb_s, is_counted in ((plain, 0.1, False), (placed, 4.0, True)):
+        chip = found.chip.hardware.chip
+        assert chip is not None
+        assert (chip.bandwidth_tile_gb_s, chip.tile_count, found.cost) == (gb_s, 2, 340.0)
+        assert (found.status, found.networks[0].allocation.latency_ns) == ("optimal", 50.0)
+        assert (found.not_counted == ()) is is_counted
+
+
 def test_a_number_of_tiles_that_was_set_is_no_longer(tmp_path: Path) -> None:
     """The file of a chip says nothing of a value that the search replaced."""
     question = {"networks": [{"network": "alexnet", "target": 4000}], "hardware": "isaac"}
