@@ -52,7 +52,6 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.search import repair
-from rramalloc.search.fewest import Target
 from rramalloc.search.limited import limited
 from rramalloc.search.links import WithLinks
 from rramalloc.search.menu import unlimited
@@ -66,6 +65,7 @@ from rramalloc.search.objective import (
     gap_of,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
+from rramalloc.search.target import Target
 from rramalloc.search.work import Work
 from rramalloc.status import Status, Stopped, status_of, stopped_by
 from rramalloc.timing.access import Absolute

@@ -1,24 +1,27 @@
-"""Question: what is asked of a case (docs/sources/model.md 21)."""
+"""Question: what is asked of a case (docs/sources/model.md 21); imports nothing that is compiled."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.budgets import MOST_INPUTS
 from rramalloc.allocation.limits import at_most_of
 from rramalloc.choices import Divided, ObjectiveName
 from rramalloc.errors import RramallocError, SpecError
-from rramalloc.methods.method import Method
+from rramalloc.frozen import FrozenDict
 from rramalloc.methods.registry import method_named
 from rramalloc.records import Record, brief, check_range, fault, listed
-from rramalloc.search.fewest import NO_TARGET, Target
+from rramalloc.search.target import NO_TARGET, Target
 from rramalloc.timing.latency_table import as_latency_table
 from rramalloc.units import amount
+
+if TYPE_CHECKING:
+    from rramalloc.allocation.allocation_input import AllocationInput
+    from rramalloc.methods.method import Method
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +98,10 @@ class QuestionFields(Record):
         return self.model_copy(update={"latency_table": table})
 
     @property
-    def goal(self) -> dict[str, float | str]:
+    def goal(self) -> FrozenDict[str, float | str]:
         """The target that is given, by its name."""
-        return {name: getattr(self, name) for name in TARGETS if getattr(self, name) is not None}
+        given = {name: getattr(self, name) for name in TARGETS if getattr(self, name) is not None}
+        return FrozenDict(given)
 
     @property
     def wanted(self) -> Target:

@@ -16,7 +16,6 @@ from typing_extensions import override
 from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.energy import EnergyFloor
-from rramalloc.search.fewest import Target
 from rramalloc.search.menu import Menu, limited_to, with_least_cost
 from rramalloc.search.objective import (
     FewestArrays,
@@ -30,6 +29,7 @@ from rramalloc.search.objective import (
 )
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost, Resources
+from rramalloc.search.target import Target
 from rramalloc.search.work import Work
 
 OF_ARRAYS = frozenset({"area_um2"})

@@ -30,7 +30,6 @@ from rramalloc.search.bound.provers import has_boxes, quick_bound
 from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.enumeration import MOST_ALLOCATIONS, MOST_AT_ONCE, every_choice
-from rramalloc.search.fewest import NO_TARGET, Target
 from rramalloc.search.kind_starts import kind_starts
 from rramalloc.search.menu import Menu, all_modes, limited_to, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -46,6 +45,7 @@ from rramalloc.search.ranges import (
     step_time_of,
 )
 from rramalloc.search.resources import Cost
+from rramalloc.search.target import NO_TARGET, Target
 from rramalloc.search.work import SECONDS_PER_WORK, OutOfTime, Work
 from rramalloc.timing.access import StepTime
 from rramalloc.timing.metrics import Metrics

@@ -23,10 +23,10 @@ from rramalloc.hardware.loader import load_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.search import fewest
-from rramalloc.search.fewest import Target
 from rramalloc.search.objective import Latency, steps_within
 from rramalloc.search.problem import Problem
 from rramalloc.search.ranges import StepBound, StepSearch
+from rramalloc.search.target import Target
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
 

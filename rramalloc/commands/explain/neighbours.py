@@ -18,11 +18,11 @@ from rramalloc.commands.explain.explanation import NOT_TRIED, Change, ExplainedP
 from rramalloc.commands.explain.step_parts import step_layers
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
-from rramalloc.search.fewest import Target
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, TimeObjective, capped_bound
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.resources import Cost
+from rramalloc.search.target import Target
 from rramalloc.search.work import Tell, Work
 from rramalloc.timing.access import Absolute, access_ns
 from rramalloc.timing.critical_path import critical_path

@@ -19,8 +19,8 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.ndarrays import Ints
 from rramalloc.rounding import SAME_SUM
-from rramalloc.search.fewest import Target
 from rramalloc.search.resources import Cost
+from rramalloc.search.target import Target
 
 _LONGER = 1 + SAME_SUM  # of a time: steps that exceed it by rounding are counted as within it
 

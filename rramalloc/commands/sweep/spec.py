@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, model_validator
 
-from rramalloc.allocation.bit_policy import read_bits
 from rramalloc.allocation.budgets import MOST_INPUTS, multiple
 from rramalloc.allocation.question import QuestionFields
 from rramalloc.choices import DEFAULT_WORK, MAX_ARRAYS, Divided, FullyConnected, SweptObjective
@@ -363,6 +362,8 @@ def _chosen_json(text: str, values: str) -> str:
 def _bits_json(path: str, layers: str | None, network: str, hardware: str) -> str:
     """Return the choices of bits for a network on a hardware, all as JSON. Raises FileError, SpecError."""
     source = Network.from_document(json.loads(network), "sweep")
+    from rramalloc.allocation.bit_policy import read_bits  # which imports numba: few sweeps choose bits
+
     table = read_bits(path, layers, source, named_hardware(hardware).precision)
     return json.dumps(table.choices)
 

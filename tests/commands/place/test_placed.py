@@ -34,8 +34,8 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Energy, Timing
 from rramalloc.network.network import Network
 from rramalloc.search import links
-from rramalloc.search.fewest import Target
 from rramalloc.search.objective import Latency
+from rramalloc.search.target import Target
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime, Transfer
 from rramalloc.timing.stage_graph import StageGraph
