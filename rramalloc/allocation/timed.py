@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,6 +17,7 @@ from rramalloc.errors import RramallocError, SpecError
 from rramalloc.importers import NetworkLike, as_network, load
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names
+from rramalloc.records import brief
 from rramalloc.timing.buffers import Buffers, buffers
 from rramalloc.timing.critical_path import CriticalSegment, critical_path, path_words
 from rramalloc.timing.simulate import ExactTiming
@@ -98,12 +99,32 @@ def _shipped() -> dict[str, str]:
 def time_result(result: Allocation | Simulation, known: Networks, where: str) -> Timed | None:
     """Return the times that follow from a result and its network, None if the network is not known.
 
-    Raises SpecError if the file of an allocation says something else.
+    Raises SpecError if the file of an allocation says something else, or if numbers of a file contradict
+    each other.
     """
+    if words := next(_contradictions(result), None):  # the first: others follow from it
+        raise SpecError(where, f"{words}: the file was changed, make it anew")
     network = known.find(result.network.sha256)
     if isinstance(result, Simulation):
         return time_simulation(result, network, where)
     return None if network is None else time_allocation(result, network, where)
+
+
+def _contradictions(result: Allocation | Simulation) -> Iterator[str]:
+    """Yield the numbers of a file that do not go together whatever its network is, in words."""
+    unit = f"{result.time_unit}s"
+    if result.interval > result.makespan:
+        yield f"says an interval of {result.interval} {unit}, its makespan is {result.makespan}"
+    last = max((layer.finish for layer in result.layers), default=result.makespan)
+    if last != result.makespan:
+        yield f"says {result.makespan} {unit}, its last layer finishes at {last}"
+    for layer in result.layers:
+        batches = -(-layer.windows // layer.copies)
+        is_plain = layer.arrays_per_copy > 0 and {layer.block, layer.fold} <= {None, (1, 1)}
+        if is_plain and layer.batches != batches:
+            yield f"says {layer.batches} batches of {brief(layer.name)}, its copies come to {batches}"
+        elif layer.start + layer.batches * (layer.cycles or 1) > layer.finish:
+            yield f"says that {brief(layer.name)} finishes before its batches can"
 
 
 def time_allocation(allocation: Allocation, network: Network, where: str) -> Timed:

@@ -14,7 +14,12 @@ _HIGHEST = 2.0
 """Makespans above this multiple of the last one are beyond the axis: first answers can be far off."""
 
 
-def convergence_chart(allocation: Allocation, *, detail: Detail = FIGURE) -> Chart:  # noqa: ARG001
+def convergence_chart(
+    allocation: Allocation,
+    *,
+    detail: Detail = FIGURE,  # noqa: ARG001
+    claim: str = "",
+) -> Chart:
     """Chart the best makespan and lower bound over the work done, and the gap between them shaded.
 
     Methods that report nothing on their way have their last values only.
@@ -41,7 +46,7 @@ def convergence_chart(allocation: Allocation, *, detail: Detail = FIGURE) -> Cha
         f"the lower bound at {steps(bound[-1], unit)}."
     )
     panel = Panel(work, time, 220, layers)
-    return Chart("Convergence", (panel,), summary, (_heading(allocation),))
+    return Chart("Convergence", (panel,), summary, (_heading(allocation, claim),))
 
 
 def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]:
@@ -60,8 +65,8 @@ def _history(allocation: Allocation) -> tuple[list[float], list[int], list[int]]
     return work_s, [best for _, best, _ in points], [bound for _, _, bound in points]
 
 
-def _heading(allocation: Allocation) -> str:
-    end = allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}"
+def _heading(allocation: Allocation, claim: str) -> str:
+    end = claim or (allocation.proven if allocation.gap == 0 else f"gap {share(allocation.gap)}")
     return (
         f"{label(allocation.network.name)} on {allocation.arrays.budget:,} arrays, "
         f"{label(allocation.method)}: {steps(allocation.makespan, allocation.time_unit)}, {end}"

@@ -24,12 +24,18 @@ from rramalloc.view.view import Fact, View, busy_period
 
 
 def allocation_view(
-    allocation: Allocation, timed: Timed | None = None, *, recurrence: bool = False, efficiency: bool = False
+    allocation: Allocation,
+    timed: Timed | None = None,
+    *,
+    recurrence: bool = False,
+    efficiency: bool = False,
+    claim: str = "",
 ) -> View:
     """Return the view: timeline, layers and, where the network is known, buffers.
 
     recurrence: the table has the terms of the tight recurrence, too; efficiency: energy of inputs
-    that stream, and TOPS.
+    that stream, and TOPS; claim: words that stand in place of its proof and its gap, where they were not
+    checked.
     """
     arrays = allocation.arrays
     stored = NO_BUFFERS if timed is None else timed.buffers
@@ -37,17 +43,17 @@ def allocation_view(
         allocation,
         kind="Allocation",
         title=f"{allocation.network.name} on {counted(arrays.budget or arrays.used, 'array')}",
-        sentence=_opening(allocation, timed),
+        sentence=_opening(allocation, timed, claim),
         extent=number_of(len(allocation.layers), "stage"),
-        facts=(*_facts(allocation), *(efficiency_facts(allocation) if efficiency else ())),
+        facts=(*_facts(allocation, claim), *(efficiency_facts(allocation) if efficiency else ())),
         tables=(layers_table(allocation.layers, recurrence=recurrence), buffers_table(stored)),
         charts=layer_charts(allocation, stored, timed)
-        | {"convergence": partial(convergence_chart, allocation)},
+        | {"convergence": partial(convergence_chart, allocation, claim=claim)},
         answer=_answer(allocation),
     )
 
 
-def _facts(allocation: Allocation) -> Iterator[Fact]:
+def _facts(allocation: Allocation, claim: str) -> Iterator[Fact]:
     arrays, unit = allocation.arrays, f"{allocation.time_unit}s"
     if arrays.by_kind is None:
         least = f"used of {arrays.budget} (at least {arrays.minimum} are needed)"
@@ -62,8 +68,8 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
     if words := OBJECTIVES[allocation.objective].words:
         yield Fact(allocation.objective, value, of_value, words)
     yield Fact("lower bound", allocation.lower_bound, of_value)
-    yield Fact("gap", allocation.gap, "share", "from optimal at most")
-    yield Fact("proof", allocation.proof)
+    yield Fact("gap", allocation.gap, "share", claim or "from optimal at most")
+    yield Fact("proof", claim or allocation.proof)
     measured = allocation.options.latency_table
     if measured is not None:
         slowest = f"a step in the slowest stage, {measured.slowest}"
@@ -83,7 +89,7 @@ def _facts(allocation: Allocation) -> Iterator[Fact]:
         yield Fact("transfer", slowest_ns, "ns", words)
 
 
-def _opening(allocation: Allocation, timed: Timed | None) -> str:
+def _opening(allocation: Allocation, timed: Timed | None, claim: str) -> str:
     """Return the sentence on top: time, energy and area, the gap to the bound, and the bottleneck."""
     rate, latency_ns = allocation.throughput_per_s, allocation.latency_ns
     time = steps(allocation.makespan, allocation.time_unit) if latency_ns is None else duration(latency_ns)
@@ -106,7 +112,7 @@ def _opening(allocation: Allocation, timed: Timed | None) -> str:
         limit = _limit_of_interval(allocation)
     else:
         limit = _limit(allocation.layers, allocation.makespan) if timed is None else timed.limit
-    words = f"{', '.join(parts)}; {_gap(allocation)}"
+    words = f"{', '.join(parts)}; {claim or _gap(allocation)}"
     return f"{words}; {limit}" if limit else words
 
 

@@ -30,6 +30,7 @@ _LACKS = (
     "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
     "that ships has this hash. Give its file with --network."
 )
+_UNCHECKED = "not checked, as the network is not known"
 SIZE_LIMIT_BYTES = 2_000_000  # of a page; a larger one is written again with less detail
 MOST_ROWS = 100_000  # of the folder of a sweep: 2 kB of memory each
 MOST_FILES = 40  # of a page, which shows each in a section
@@ -145,7 +146,11 @@ def _view(source: Source, timed: Timed | None) -> View:
     if not isinstance(source.result, Allocation | Simulation):
         made: View = source.result.view()
         return made
-    view = source.result.view(timed=timed, efficiency=source.result.tops is not None)
+    is_timed_again = timed is not None and timed.timing is not None
+    # The bound of an allocation is a claim of its file until its network is there to time it by.
+    claimed = isinstance(source.result, Allocation) and not is_timed_again
+    words = {"claim": _UNCHECKED} if claimed else {}
+    view = source.result.view(timed=timed, efficiency=source.result.tops is not None, **words)
     return view if timed is not None else replace(view, notes=(*view.notes, _LACKS))
 
 

@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commands.report.results import HOSTILE, KINDS, write_network
@@ -141,6 +143,47 @@ def test_without_the_network_the_page_says_so(shown: dict[str, Path]) -> None:
     assert "--network" in page
     assert "Buffer demand" not in page
     assert "Buffer demand" in made(shown, "allocation", "simulation", network=False).split("<h2")[1]
+
+
+def test_without_the_network_nothing_is_proven(shown: dict[str, Path], tmp_path: Path) -> None:
+    """A file that claims a proof: its bound cannot be looked at, with a simulation beside it neither."""
+    document = json.loads(shown["allocation"].read_text())
+    claimed = {"lower_bound": document["objective_value"], "gap": 0.0, "proof": "proven optimal: it is"}
+    path = tmp_path / "claims.json"
+    path.write_text(json.dumps(document | claimed | {"status": "optimal", "stopped": "proof"}))
+    for beside in ([], [shown["simulation"]]):
+        page = report([path, *beside])
+        assert "proven optimal" not in page
+        assert "not checked" in page
+    page = report([path], networks=[str(shown["network"])])
+    assert "proven optimal: it is" in page
+    assert "not checked" not in page
+
+
+@pytest.mark.parametrize("kind", ["allocation", "simulation"])
+@pytest.mark.parametrize(
+    ("told", "change"),
+    [
+        ("an interval of", lambda file: {"interval": file["makespan"] + 1}),
+        ("its last layer finishes at", lambda file: {"makespan": file["makespan"] + 1}),
+        ("its copies come to", lambda file: with_layer(file, copies=file["layers"][0]["windows"])),
+        ("before its batches can", lambda file: with_layer(file, start=file["layers"][0]["finish"])),
+    ],
+)
+def test_without_the_network_numbers_that_contradict_are_refused(
+    kind: str, told: str, change: Callable[[Any], Any], shown: dict[str, Path], tmp_path: Path
+) -> None:
+    document = json.loads(shown[kind].read_text())
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(document | change(document)))
+    with pytest.raises(SpecError, match=f"{told}.*the file was changed"):
+        report([path])
+
+
+def with_layer(document: Any, **changed: int) -> Any:
+    """Return the layers of a file, the first of them changed."""
+    first, *others = document["layers"]
+    return {"layers": [first | changed, *others]}
 
 
 def test_same_input_same_bytes_in_any_process(shown: dict[str, Path]) -> None:
