@@ -11,7 +11,7 @@ from rramalloc.choices import Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Format, Help, described, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Format, Help, described, parse_budget, passed
 from rramalloc.errors import SpecError
 
 EXPLAIN: Help = {
@@ -20,6 +20,7 @@ EXPLAIN: Help = {
     "mapping": (None, "The allocation's, or im2col."),
     "fc": (None, "The allocation's, or host."),
     "objective": (None, "What faster means; the allocation's, or latency."),
+    "placed": PLACED,
     "speedup": ("X", "Also find the arrays, or the change of the hardware, that are X times as fast."),
     "what_if": ("FIELD=VALUE", "Try this change of the hardware, not those of the list; can be repeated."),
     "no_what_if": (None, "Try no change of the hardware, which saves several searches."),
@@ -27,7 +28,7 @@ EXPLAIN: Help = {
 }
 
 
-@described(EXPLAIN, problem="arrays", goal="objective speedup what_if no_what_if")
+@described(EXPLAIN, problem="arrays", goal="objective placed speedup what_if no_what_if")
 def command(
     network: str,
     *,
@@ -43,6 +44,7 @@ def command(
     copies_divide: Divided | None = None,
     at_most: list[str] | None = None,
     objective: ExplainedObjective | None = None,
+    placed: bool = False,
     speedup: float | None = None,
     what_if: list[str] | None = None,
     no_what_if: bool = False,

@@ -11,6 +11,7 @@ from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.limits import copy_limits
 from rramalloc.allocation.optimize import on_units
+from rramalloc.allocation.question import Question
 from rramalloc.api import optimize
 from rramalloc.choices import (
     DEFAULT_WORK,
@@ -53,6 +54,7 @@ def explain(
     copies: CopiesLike | None = None,
     copies_divide: Divided | None = None,
     at_most: AtMostLike | None = None,
+    placed: bool = False,
     seed: int = 0,
     work: int = DEFAULT_WORK,
     time_limit_s: float | None = None,
@@ -90,6 +92,8 @@ def explain(
         Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
     at_most
         Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns, of the allocation searched for.
+    placed
+        Count transfer between the tiles in which copies of the allocation searched for would be placed.
     seed
         Of what every search draws.
     work
@@ -133,6 +137,7 @@ def explain(
             "copies_divide": copies_divide,
             "objective": objective,
             "at_most": at_most,
+            "placed": placed or None,
         }
         asked = {name: value for name, value in every.items() if value is not None}
         searching = ending.reporting_to(on_progress, "an allocation")
@@ -143,7 +148,8 @@ def explain(
         if searching is not ending:
             ending.charge(searching.spent_s)
         given, crossbar, fold, latency_table, copies, copies_divide = {}, None, None, None, None, None
-    for name, value in (("arrays", arrays), ("at_most", at_most)) if is_given else ():
+    of_search = {"arrays": arrays, "at_most": at_most, "placed": placed or None}
+    for name, value in of_search.items() if is_given else ():
         if value is not None:
             raise SpecError(name, "is for an allocation to be searched: leave it out beside allocation")
     case, given_allocation = read_case(
@@ -159,7 +165,7 @@ def explain(
     case = replace(case, mapping=given_allocation.options, divide=copies_divide or case.divide)
     if copies is not None:
         case = replace(case, copies=copy_limits(copies, case.stages))
-    check_command("explain", "explain", case)
+    check_command("explain", "explain", case, Question(placed=placed))
     timing = given_allocation.timing(given_allocation.graph(source, case.stages))
     if objective is None:
         objective = "interval" if given_allocation.objective == "interval" else "latency"

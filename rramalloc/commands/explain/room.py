@@ -18,5 +18,5 @@ ROOM = Room(
     views={
         "explanation": "view:explanation_view",
     },
-    reads={"explain": "case limits objective interval"},
+    reads={"explain": "case limits objective interval placed"},
 )

@@ -87,7 +87,7 @@ class WhatIfs:
             asked = changes_of(changes)
             links = sorted(_LINKS.intersection(name for values in asked for name in values))
             if links and not self._is_placed:
-                reason = "explain an allocation of `optimize --placed` on this hardware, or leave it out"
+                reason = "explain with --placed, or an allocation of `optimize --placed`, or leave it out"
                 raise SpecError("--what-if", f"{links[0]} is not timed without --placed: {reason}")
             found = [self._of(values, self.stop.nested(self.stop.work), is_given=True) for values in asked]
         return tuple(sorted(found, key=_order))

@@ -264,6 +264,10 @@ def test_links_are_tried_where_transfer_is_counted(tmp_path: Path) -> None:
         assert found.gain == pytest.approx(1 - latency_ns / 55)
     (asked,) = rramalloc.explain(network, allocation=placed, work=1, what_if=["chip.hop_ns_tile=1.5"]).what_if
     assert asked == every["chip.hop_ns_tile=1.5"]
+    searched = rramalloc.explain(network, 2, hardware=hardware, placed=True, work=1)
+    assert {each.change: each for each in searched.what_if} == every
+    with pytest.raises(SpecError, match="placed: is for an allocation to be searched"):
+        rramalloc.explain(network, allocation=placed, placed=True)
 
 
 def test_links_are_refused_where_no_transfer_is_counted(tmp_path: Path) -> None:
