@@ -99,18 +99,15 @@ def _shipped() -> dict[str, str]:
 def time_result(result: Allocation | Simulation, known: Networks, where: str) -> Timed | None:
     """Return the times that follow from a result and its network, None if the network is not known.
 
-    Raises SpecError if the file of an allocation says something else, or if numbers of a file contradict
-    each other.
+    Raises SpecError if the file of an allocation says something else.
     """
-    if words := next(_contradictions(result), None):  # the first: others follow from it
-        raise SpecError(where, f"{words}: the file was changed, make it anew")
     network = known.find(result.network.sha256)
     if isinstance(result, Simulation):
         return time_simulation(result, network, where)
     return None if network is None else time_allocation(result, network, where)
 
 
-def _contradictions(result: Allocation | Simulation) -> Iterator[str]:
+def contradictions(result: Allocation | Simulation) -> Iterator[str]:
     """Yield the numbers of a file that do not go together whatever its network is, in words."""
     unit = f"{result.time_unit}s"
     if result.interval > result.makespan:

@@ -14,7 +14,7 @@ from typing import Any
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_case
 from rramalloc.allocation.simulation import Simulation
-from rramalloc.allocation.timed import Networks, Timed, time_result, time_simulation
+from rramalloc.allocation.timed import Networks, Timed, contradictions, time_result, time_simulation
 from rramalloc.chart import converted
 from rramalloc.errors import FileError, SpecError
 from rramalloc.files import check_writable, parse_json, read_bytes, read_text, to_json, write_text
@@ -108,6 +108,8 @@ def _timed(source: Source, sources: Sequence[Source], known: Networks) -> Timed 
     result = source.result
     if not isinstance(result, Allocation | Simulation):
         return None
+    if words := next(contradictions(result), None):  # the first: others follow from it
+        raise SpecError(source.path, f"{words}: the file was changed, make it anew")
     timed = time_result(result, known, source.path)
     network = known.find(result.network.sha256)
     if isinstance(result, Allocation) and timed is not None and network is not None:
