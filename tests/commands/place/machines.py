@@ -182,7 +182,9 @@ def laid_out(
     stage, copy, arrays, site = np.array(rows, dtype=np.int64).T
     cut = stage, arrays, copy
     pieces = Pieces.of(held, Flows.of(graph, hardware), cut, [MAX_LINES] * len(held), {})
-    return Layout(pieces, site, np.array(sites, dtype=np.int64), chip(4, (2, 4)))
+    tiles = np.array(sites, dtype=np.int64)
+    one_kind = np.zeros(len(tiles), dtype=np.int64)
+    return Layout(pieces, site, tiles, chip(4, (2, 4)), one_kind, np.full(len(tiles), 4))
 
 
 def random_chip(random: Random) -> Chip:
