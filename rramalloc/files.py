@@ -221,22 +221,24 @@ def open_to_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                     shutil.copyfileobj(draft, stream)
             return
         _end_dead_drafts(target, "[a-f0-9]", is_folder=False)
-        temporary = target.with_name(f".{target.name[:_DRAFT_LETTERS]}.{secrets.token_hex(4)}{_DRAFT_ENDING}")
-        unlocked = temporary.with_suffix(".new")
         with _ending_clean(), contextlib.ExitStack() as stack:
-            stack.callback(temporary.unlink, missing_ok=True)
-            stack.callback(unlocked.unlink, missing_ok=True)
-            with open(unlocked, "x+b") as stream:
-                with contextlib.suppress(OSError):  # of a disk that knows no locks
-                    fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.rename(unlocked, temporary)  # held from the moment it is seen
-                yield stream
-                stream.flush()
-                if target.exists():
-                    os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
-                os.fsync(stream.fileno())
-            os.replace(temporary, target)
-            sync_folder(target.parent)
+            while True:
+                name = f".{target.name[:_DRAFT_LETTERS]}.{secrets.token_hex(4)}{_DRAFT_ENDING}"
+                temporary = target.with_name(name)
+                stack.callback(temporary.unlink, missing_ok=True)
+                with open(temporary, "x+b") as stream:
+                    with contextlib.suppress(OSError):  # of a disk that knows no locks
+                        fcntl.flock(stream, fcntl.LOCK_EX)
+                    if not temporary.exists():  # another process took it for a dead one, before it was held
+                        continue
+                    yield stream
+                    stream.flush()
+                    if target.exists():
+                        os.fchmod(stream.fileno(), stat.S_IMODE(target.stat().st_mode))
+                    os.fsync(stream.fileno())
+                    os.replace(temporary, target)  # while it is held: a draft that nobody holds is removed
+                    sync_folder(target.parent)
+                    return
 
 
 def path_text(path: str | os.PathLike[str]) -> str:

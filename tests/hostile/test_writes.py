@@ -64,8 +64,8 @@ def test_killed_while_writing(tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate()
         assert path.read_bytes() in (b"old" * 1_000_000, b"n" * 3_000_000)
-    left = [name for name in os.listdir(tmp_path) if name != "result.json"]
-    assert all(name.startswith(".result.json.") and name.endswith(".tmp") for name in left)
+    write_bytes(path, b"last")
+    assert os.listdir(tmp_path) == ["result.json"]
 
 
 def test_two_writers_at_once(tmp_path: Path) -> None:
@@ -171,6 +171,24 @@ def test_a_folder_without_what_killed_processes_left(tmp_path: Path) -> None:
     write_folder(tmp_path / "out", {"b.txt": "text"}, lambda _: True)
     assert ".out.writing1.tmp" not in os.listdir(tmp_path)
     assert os.listdir(tmp_path / "out") == ["b.txt"]
+
+
+def test_a_file_is_written_although_its_draft_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes the same file just before the draft is held, and takes it for a dead one."""
+    path = tmp_path / "result.json"
+    flock = fcntl.flock
+
+    def late(*arguments: Any) -> None:
+        monkeypatch.undo()
+        write_bytes(path, b"other")
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write_bytes(path, b"text")
+    assert os.listdir(tmp_path) == ["result.json"]
+    assert path.read_bytes() == b"text"
 
 
 def test_a_draft_that_is_being_made_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
