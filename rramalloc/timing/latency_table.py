@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import Field, TypeAdapter, model_validator
 
 from rramalloc.choices import OverheadMethod
-from rramalloc.csv_rows import csv_cell, csv_rows
+from rramalloc.csv_rows import csv_cell, csv_rows, unescaped
 from rramalloc.errors import MissingLatencyError, SpecError
 from rramalloc.files import CSV_LIMIT_BYTES, read_json, read_text, to_json, write_text
 from rramalloc.frozen import FrozenDict
@@ -254,7 +254,7 @@ def read_csv_document(where: str) -> dict[str, Any]:
         numbers |= {name: int(numbers[name]) for name in ("n", "runs") if numbers.get(name, 0.5).is_integer()}
         # Every row repeats the overhead of the whole table: they must agree, and the first one is kept.
         overheads.append({name: numbers.pop(name) for name in Overhead.model_fields if name in given})
-        texts = {name: row[name] for name in _TEXTS if name in row}
+        texts = {name: unescaped(row[name]) for name in _TEXTS if name in row}
         rows.append(_layer(row, place) | numbers | texts | {"flags": row.get("flags", "").split()})
     if any(overhead != overheads[0] for overhead in overheads):
         raise SpecError(

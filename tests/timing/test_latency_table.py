@@ -62,7 +62,7 @@ def full_table() -> LatencyTable:
     rows = (
         row(
             CONV_A, (3, 8, 8), 6400.5, spread_ns=12.25, noise_ns=0.5, n=40, median_ns=9000.0,
-            device="chip, 1", method="regression", date="2026-02-28",
+            device="=chip,\t1 ", method="regression", date="2026-02-28",
         ),
         row(
             {"other_inputs": [[4, 4, 4]]}, (4, 4, 4), -3.0, operator="add",

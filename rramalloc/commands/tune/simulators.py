@@ -241,6 +241,9 @@ class ExportedTool(ChildProcess):
             text = self._run(Path(folder), *options)
         lines = [line.split() for line in text.splitlines()]
         layers = [words for words in lines if words[:1] == ["layer"] and words[-4:-3] == ["copies"]]
+        for words in layers:
+            if not all(re.fullmatch("[0-9]{1,12}", count) for count in (words[-3], words[-1])):
+                raise SimulatorError(f"gave copies or arrays that are no numbers: {' '.join(words)[:60]!r}")
         return OwnChoice(
             figure=_figure(text),
             copies={" ".join(words[1:-4]): int(words[-3]) for words in layers},

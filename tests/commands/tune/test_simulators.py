@@ -12,7 +12,7 @@ import pytest
 from commands.tune.toys import NETWORK, script
 
 import rramalloc
-from rramalloc.commands.tune.simulators import CommandSimulator, simulator_named
+from rramalloc.commands.tune.simulators import CommandSimulator, ExportedTool, simulator_named
 from rramalloc.errors import RramallocError, SimulatorError, SpecError, UnknownNameError
 
 LONG_S = 60.0
@@ -61,6 +61,14 @@ def test_the_last_line_is_the_figure(tmp_path: Path, text: str, expected: float)
 def test_failures_say_why(tmp_path: Path, text: str, reason: str) -> None:
     with pytest.raises(SimulatorError, match=reason):
         figure(tmp_path, text)
+
+
+@pytest.mark.parametrize("line", ["layer c copies many arrays 3", "layer c copies 2 arrays ?"])
+def test_counts_of_a_tool_that_are_no_numbers(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = ExportedTool("pimsyn", ("there",), (), timeout_s=LONG_S)
+    monkeypatch.setattr(ExportedTool, "_run", lambda *_: f"{line}\n7")
+    with pytest.raises(SimulatorError, match="gave copies or arrays that are no numbers: 'layer c"):
+        tool.chosen(NETWORK, rramalloc.load_hardware("plain"))
 
 
 HANGS = """
