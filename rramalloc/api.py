@@ -175,7 +175,7 @@ def optimize(
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:
-    """Return the stages of a network, their windows and arrays, and the smallest budget.
+    """Show stages, windows, arrays per copy, utilisation of the arrays, and the smallest budget.
 
     Parameters
     ----------

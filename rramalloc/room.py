@@ -35,7 +35,18 @@ class Room:
     title
         Title of its page in `docs/`, which has its name; "" if it has none of its own.
     command
-        Attribute: function of the command, or Typer application of several; "" without one.
+        Attribute: function of the command, or Typer application of several; "" without one, and for a command
+        that runs `call` and delivers what it returns.
+    call
+        Attribute of what such a command runs: its parameters are the options, and the first sentence of its
+        docstring that of the help.
+    help
+        What help says of the options of such a command: the name of the value (None: by its type) and a
+        sentence, where that is not what all commands say (`cli.parameters`).
+    example
+        Paragraphs of its help behind the first sentence.
+    figure
+        Chart of its result that --figure draws.
     calls
         Attributes that are names of `rramalloc` itself.
     records
@@ -53,6 +64,10 @@ class Room:
     order: int
     title: str = ""
     command: str = ""
+    call: str = ""
+    help: Mapping[str, tuple[str | None, str]] = field(default_factory=dict)
+    example: str = ""
+    figure: str = ""
     calls: tuple[str, ...] = ()
     records: Mapping[str, str] = field(default_factory=dict)
     views: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +76,12 @@ class Room:
 
     def full(self, attribute: str) -> str:
         """Return an attribute with the full name of its module."""
-        return f"{_FOLDER}.{self.name}.{attribute}"
+        return attribute if attribute.startswith("rramalloc.") else f"{_FOLDER}.{self.name}.{attribute}"
+
+    @property
+    def has_command(self) -> bool:
+        """True if it has a command."""
+        return bool(self.command or self.call)
 
     def load(self, attribute: str) -> Any:
         """Return the object of an attribute. Raises UnsupportedError without a room that this one needs."""

@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
-from rramalloc.cli.output import note
-from rramalloc.cli.parameters import Panel, Value
+from rramalloc.cli.output import deliver, note
+from rramalloc.cli.parameters import Panel, Value, described, of_call, passed
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
@@ -170,7 +170,7 @@ class _CommandsOfRooms(Mapping[str, Any]):
         return _made(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (_spelled(room) for room in rooms().values() if room.command)
+        return (_spelled(room) for room in rooms().values() if room.has_command)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -182,10 +182,26 @@ def _spelled(room: Room) -> str:
 
 
 @cache
+def _command(name: str) -> Any:
+    """Return the command of a room as Typer takes it: its own, or one that delivers what its call returns."""
+    room = installed()[name]
+    if room.command:
+        return room.load(room.command)
+
+    def command(given: Mapping[str, Any]) -> None:
+        call = room.load(room.call)
+        deliver(call(**passed(given, call)), given, room.figure)
+
+    command.__doc__ = room.example
+    figure = "figure figure_width" if room.figure else ""
+    make = of_call(room.full(room.call), outputs=f"output_format output {figure} quiet")
+    return described(room.help)(make(command))
+
+
+@cache
 def _made(name: str) -> Any:
     """Return the command of a room as click runs it."""
-    room = installed()[name.replace("-", "_")]
-    found = room.load(room.command)
+    found = _command(name.replace("-", "_"))
     app = typer.Typer(rich_markup_mode=None, callback=lambda: None)
     if isinstance(found, typer.Typer):
         app.add_typer(found, name=name)
@@ -196,7 +212,7 @@ def _made(name: str) -> Any:
 
 def _first_sentence(room: Room) -> str:
     """Return the first sentence of a command's help."""
-    found = room.load(room.command)
+    found = _command(room.name)
     text = str(found.info.help if isinstance(found, typer.Typer) else found.__doc__)
     sentence = " ".join(text.partition("\n\n")[0].split()).partition(". ")[0]
     return f"{sentence.rstrip('.')}."
@@ -215,7 +231,7 @@ class Rooms(Group):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command. Raises UnsupportedError for one of a room that lacks another room."""
-        has_command = (room for room in installed().values() if room.command)
+        has_command = (room for room in installed().values() if room.has_command)
         return _made(cmd_name) if cmd_name in map(_spelled, has_command) else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar, get_origin
+from importlib.util import find_spec
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 import typer
 
-from rramalloc.choices import Divided, FullyConnected, signature_of
-from rramalloc.choices import Mapping as MappingName
+from rramalloc import choices
+from rramalloc.allocation import case_arguments
+from rramalloc.choices import signature_of
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 from rramalloc.units import amount
@@ -179,11 +183,8 @@ _PANELS: Mapping[Panel, Help] = {
 _SHARED: Help = {name: row for rows in _PANELS.values() for name, row in rows.items()}
 PLACED = (None, "Count the transfer between tiles, as the arrays would be placed.")
 EFFICIENCY = (None, "Show energy of inputs that stream, TOPS and TOPS/W, too.")
-OF_ALLOCATION: Help = {
-    name: (_SHARED[name][0], f"{_SHARED[name][1]} Left out: the allocation's.")
-    for name in ("hardware", "mapping", "fc", "host", "fold")
-}
-"""Options of commands that take what an allocation says unless they are given."""
+_OF_ALLOCATION = ("hardware", "mapping", "fc", "host", "fold")
+"""Options that commands which read an allocation take from it unless they are given."""
 _NAMES = {
     "input_shapes": ("--input-shape",),
     "input_values": ("--input-value",),
@@ -195,29 +196,29 @@ _NAMES = {
     "quiet": ("--quiet", "-q"),
 }
 """Shared options whose names do not follow from those of their parameters."""
-_ON_A_TERMINAL: dict[str, Any] = {
-    "bool": bool,
-    "bool | None": bool | None,
-    "int | None": int | None,
-    "int": int,
-    "float | None": float | None,
-    "HardwareLike": str,
-    "HardwareLike | None": str | None,
-    "CrossbarLike | None": str | None,
-    "LatencyTableLike | None": str | None,
-    "InputShapes | None": list[str] | None,
-    "InputValues | None": list[str] | None,
-    "CopiesLike | None": list[str] | None,
-    "AtMostLike | None": list[str] | None,
-    "HostLike | None": list[str] | None,
-    "ValuesLike | None": list[str] | None,
-    "Divided | None": Divided | None,
-    "Mapping": MappingName,
-    "Mapping | None": MappingName | None,
-    "FullyConnected": FullyConnected,
-    "FullyConnected | None": FullyConnected | None,
+_OF_PYTHON = ("on_progress", "progress", "stop", "cancel", "ending")
+"""Parameters of calls that a command line has no use for."""
+_TEXT = (
+    *("AllocationLike", "ArraysLike", "CrossbarLike", "HardwareLike", "LatencyTableLike", "MethodLike"),
+    *("NetworkLike", "PlacementLike", "Simulator"),
+)
+_TEXTS = ("AtMostLike", "ChangesLike", "CopiesLike", "HostLike", "InputShapes", "InputValues", "ValuesLike")
+_KINDS = {**vars(choices), "Sequence": list, **dict.fromkeys(_TEXT, str), **dict.fromkeys(_TEXTS, list[str])}
+"""Types on the command line by their names in annotations of calls."""
+_OUTPUTS: Mapping[str, tuple[Any, Any]] = {
+    "output_format": (Format, "table"),
+    "columns": (str | None, None),
+    "caption": (str | None, None),
+    "label": (str | None, None),
+    "units": (LatexUnits, "siunitx"),
+    "output": (str | None, None),
+    "figure": (str | None, None),
+    "figure_width": (int | None, None),
+    "quiet": (bool, False),
 }
-"""Type of a shared argument on the command line, by its annotation."""
+"""Type and default of the options for what commands print and write."""
+LATEX = "columns caption label units"
+"""Options of the output that commands with a table for a paper have."""
 _COMPLETED = {"network": complete.networks, "hardware": complete.presets}
 _WRITTEN: Mapping[str, Written] = {"output": "file", "figure": "figure"}
 
@@ -245,9 +246,12 @@ def described(
         }
         parameters = []
         for name, parameter in signature.parameters.items():
-            kind = kinds[name] if name in kinds else _ON_A_TERMINAL[parameter.annotation]
+            kind = kinds[name] if name in kinds else _kind(parameter.annotation)
             if name in rows and get_origin(kind) is not Annotated:
-                kind = Annotated[kind, _info(name, rows[name], parameter.kind)]
+                metavar, words, *callback = rows[name]
+                if name in _OF_ALLOCATION and name not in of_command and "allocation" in signature.parameters:
+                    words += " Left out: the allocation's."
+                kind = Annotated[kind, _info(name, (metavar, words, *callback), parameter.kind)]
             if name in panels:
                 kind.__metadata__[0].rich_help_panel = panels[name]
             parameters.append(parameter.replace(annotation=kind))
@@ -284,6 +288,68 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
         return typer.Argument(**known)
     usual = _NAMES.get(name, ("--" + name.strip("_").replace("_", "-"),))
     return typer.Option(*((value.option,) if value.option else usual), **known)
+
+
+def of_call(
+    call: str, *, outputs: str = "output_format output quiet", without: str = ""
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return the decorator that gives a command the parameters of its call and the first sentence of its
+    docstring; what the command's own docstring says follows.
+
+    The command takes all values by name in `given`, and those of its own parameters besides, which stand in
+    place of those of the call that have the same name.
+    call: "module:name"; outputs: options for what is printed and written; without: parameters of the call
+    that are no options.
+    """
+
+    def take(body: Callable[..., None]) -> Callable[..., None]:
+        head = _head_of(call)
+        own = dict(inspect.signature(body, eval_str=True).parameters)
+        del own["given"]
+        parameters = dict[str, inspect.Parameter]()
+        for name, parameter in signature_of(head).parameters.items():
+            if name not in own and name not in _OF_PYTHON and name not in without.split():
+                place = inspect.Parameter.KEYWORD_ONLY if parameters else parameter.kind
+                parameters[name] = parameter.replace(kind=place, annotation=_kind(parameter.annotation))
+            elif name in own:
+                parameters[name] = own[name]
+        parameters |= own
+        for name in outputs.split():
+            kind, default = _OUTPUTS[name]
+            place = inspect.Parameter.KEYWORD_ONLY
+            parameters[name] = inspect.Parameter(name, place, default=default, annotation=kind)
+
+        def command(**given: Any) -> None:
+            body(given, **{name: given[name] for name in own})
+
+        command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        sentence = inspect.cleandoc(head.__doc__ or "").partition("\n\n")[0]
+        command.__doc__ = f"{sentence}\n\n{inspect.cleandoc(body.__doc__ or '')}"
+        return command
+
+    return take
+
+
+def _head_of(call: str) -> Callable[..., Any]:
+    """Return a call without its body, from its source: to import it takes a second, and --help has none."""
+    module, _, name = call.partition(":")
+    spec = find_spec(module)
+    text = Path(str(spec and spec.origin)).read_text(encoding="utf-8")
+    begin = text.index(f"\ndef {name}(")
+    end = text.index('"""', text.index('"""', begin) + 3) + 3
+    names = {**vars(case_arguments), **vars(choices)}  # of defaults
+    exec(compile(text[begin:end], module, "exec"), names)  # noqa: S102 - our own
+    found: Callable[..., Any] = names[name]
+    return found
+
+
+def _kind(annotation: str) -> Any:
+    """Return the type that a parameter of a call has on the command line: text where it may be of several."""
+    kind = eval(annotation.replace("os.PathLike[str]", "str"), dict(_KINDS))  # noqa: S307 - our own
+    given = [part for part in get_args(kind) if part is not type(None)]
+    if get_origin(kind) not in (UnionType, Union) or len(given) == 1:
+        return kind
+    return str if type(None) not in get_args(kind) else str | None
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_view_as
-from rramalloc.cli.parameters import OF_ALLOCATION, Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, passed
 from rramalloc.errors import UnknownNameError
 
 
@@ -23,7 +23,6 @@ def _is_target(name: str | None) -> str | None:
 
 _TARGETS = complete.names_of("commands.export.discovery:target_names")
 EXPORT: Help = {
-    **OF_ALLOCATION,
     "to": (
         Value("TOOL", completion=_TARGETS, plugins="rramalloc.exports"),
         "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.",

@@ -7,7 +7,8 @@ ROOM = Room(
     panel="Allocate",
     order=120,
     title="Look at a network",
-    command="command:command",
+    call="rramalloc.api:inspect",
+    example="Example: rramalloc inspect resnet18 --hardware isaac",
     views={
         "inspection": "view:inspection_view",
     },

@@ -163,7 +163,7 @@ def place(
     work: int | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Placement:
-    """Return which layer, copy, row block and column block every array of every chip holds.
+    """Place an allocation: every block of every copy on an array of a tile of a chip, with little traffic.
 
     Hardware, mapping and fc are those of the allocation unless given.
 

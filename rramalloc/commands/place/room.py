@@ -7,7 +7,16 @@ ROOM = Room(
     panel="Size a chip",
     order=240,
     title="Place every array",
-    command="command:command",
+    call="place:place",
+    help={
+        "work": (
+            "N",
+            "Units of improvement, about 0.01 s each; left out: as many as pay, 0: construction only.",
+        ),
+        "output": ("FILE", "Write the placement as JSON."),
+    },
+    figure="chip_map",
+    example="Example: rramalloc place alexnet --allocation a.json --hardware isaac",
     calls=(
         "place:place",
         "placement:Placement",

@@ -11,7 +11,6 @@ from rramalloc.choices import Handoff
 from rramalloc.cli.output import check_columns, deliver
 from rramalloc.cli.parameters import (
     EFFICIENCY,
-    OF_ALLOCATION,
     Format,
     Help,
     LatexUnits,
@@ -21,7 +20,6 @@ from rramalloc.cli.parameters import (
 )
 
 SIMULATE: Help = {
-    **OF_ALLOCATION,
     "handoff": (None, "Step in which a pixel can be used: next or same."),
     "rate": (Value("R", unit="inputs/s"), "Energy and power of a chip that is asked for R inputs/s."),
     "efficiency": EFFICIENCY,

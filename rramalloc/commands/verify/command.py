@@ -12,14 +12,13 @@ from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_text, print_view_as, written
-from rramalloc.cli.parameters import OF_ALLOCATION, Format, Help, Value, described, passed
+from rramalloc.cli.parameters import Format, Help, Value, described, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
     from rramalloc.commands.verify.verification import Verification
 
 VERIFY: Help = {
-    **OF_ALLOCATION,
     "placement": ("FILE", "As `place` writes it; without, it is placed here."),
     "seed": ("N", "Seed of inputs, of weights not in a file, of noise."),
     "images": ("N", "Inputs that are computed."),

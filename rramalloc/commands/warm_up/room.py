@@ -7,7 +7,10 @@ ROOM = Room(
     panel="Installation",
     order=810,
     title="Compile ahead",
-    command="command:command",
+    call="warm_up:warm_up",
+    example="""Says how long it took and where the compiled code is. Where all is there, nothing is compiled.
+
+Example: rramalloc warm-up""",
     calls=("warm_up:warm_up",),
     records={"warm-up": "warm_up:WarmUp"},
     views={"warm-up": "view:warm_up_view"},

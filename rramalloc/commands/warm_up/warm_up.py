@@ -55,7 +55,7 @@ class WarmUp(AnswerRecord):
 
 
 def warm_up() -> WarmUp:
-    """Compile all that commands use and keep it on disk, so that no later run compiles.
+    """Compile all that the commands use, so that no later one does.
 
     Returns
     -------
