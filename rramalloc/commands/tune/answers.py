@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -36,14 +36,20 @@ class SimulatorAnswer(NamedTuple):
 _ANSWER: TypeAdapter[SimulatorAnswer] = TypeAdapter(SimulatorAnswer)
 
 
-def subject(network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str) -> str:
-    """Return the hash of all that a figure depends on besides the allocation. simulator: its name."""
-    about = {
+def subject(
+    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str, *, placed: bool
+) -> str:
+    """Return the hash of all that a figure depends on besides the copies.
+
+    simulator: its name; placed: whether it is given their places, which follow from the copies.
+    """
+    about: dict[str, Any] = {
         "network": network.sha256,
         "hardware": hardware.to_dict(),
         "mapping": mapping.model_dump(mode="json"),
         "simulator": simulator,
     }
+    about |= {"placed": True} if placed else {}  # a file of answers without links is read as before
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 

@@ -12,7 +12,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Format, Help, Value, described, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Format, Help, Value, described, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
 
 _STORE = "tune.sqlite"
@@ -21,6 +21,7 @@ _LIVE_EVERY_S = 0.2  # between two changes of the line on a terminal
 _SIMULATORS = complete.names_of("commands.tune.simulators:simulator_names")
 TUNE: Help = {
     "arrays": ("N|xF", "Crossbar arrays; x2 is twice the minimum.", parse_budget),
+    "placed": PLACED,
     "simulator": (
         Value("TOOL|COMMAND", completion=_SIMULATORS, plugins="rramalloc.simulators"),
         "A tool, or a command with {allocation} whose last line is the figure, lower is better.",
@@ -43,7 +44,12 @@ TUNE: Help = {
 }
 
 
-@described(TUNE, problem="arrays", search="simulator tool_paths evaluations jobs timeout_s store")
+@described(
+    TUNE,
+    problem="arrays",
+    goal="placed",
+    search="simulator tool_paths evaluations jobs timeout_s store",
+)
 def command(
     network: str,
     *,
@@ -60,6 +66,7 @@ def command(
     copies: list[str] | None = None,
     copies_divide: Divided | None = None,
     at_most: list[str] | None = None,
+    placed: bool = False,
     seed: int = 0,
     output_format: Format = "table",
     output: str | None = None,

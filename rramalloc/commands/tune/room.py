@@ -22,5 +22,5 @@ ROOM = Room(
         "export",
         "place",
     ),
-    reads={"tune": "case -kinds -images -sdk limits"},
+    reads={"tune": "case -kinds -images -sdk limits placed"},
 )

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, Unpack, cast
@@ -110,6 +110,7 @@ def tune(
     copies: CopiesLike | None = None,
     copies_divide: Divided | None = None,
     at_most: AtMostLike | None = None,
+    placed: bool = False,
     on_progress: TuneProgress | None = None,
     progress: bool = True,
     cancel: CancelToken | None = None,
@@ -159,6 +160,8 @@ def tune(
         Of what copies must be a divisor: windows of a row of the output ("width"), or all ("windows").
     at_most
         Limits of area_um2, energy_pj, power_mw, latency_ns and interval_ns: {"area_um2": "2mm2"}.
+    placed
+        Count transfer between the tiles of a placement in what is proposed; the simulator gets the places.
     on_progress
         Called with (evaluations done, evaluations in all, best figure) after every answer.
     progress
@@ -191,13 +194,13 @@ def tune(
     every |= {"copies": copies, "copies_divide": copies_divide, "at_most": at_most}
     if tool is not None:
         every = {"hardware": tool.hardware(), "mapping": tool.mapping} | every
-    case = Case.of(network, cast("CaseArguments", every))
-    check_command("tune", "tune", case)
+    case = Case.of(network, cast("CaseArguments", every), placed=placed)
+    check_command("tune", "tune", case, Question(placed=placed))
     size = case.budget(arrays)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**case.options, simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
-    about = subject(case.network, case.hardware, case.mapping, kept_as)
+    about = subject(case.network, case.hardware, case.mapping, kept_as, placed=placed)
     with Answers(store, about) as answers, followed(on_progress, progress, progress_words) as tell:
         tuner = Tuner(case, size, asked, judge, answers, cancel or CancelToken(), tell)
         return tuner.run()
@@ -235,6 +238,8 @@ class Tuner:
     def __post_init__(self) -> None:
         self.network, self.hardware = self.case.network, self.case.hardware
         self.problem: Problem = self.case.problem(self.arrays)
+        # Judged allocations are placed apart from those of the search: their places follow from their copies.
+        self._placed = replace(self.problem, placer=self.case.with_stages(self.case.stages).placer)
         self._near = Neighbourhood(self.problem, self.options.seed)
 
     @property
@@ -456,8 +461,8 @@ class Tuner:
         """Return an allocation with everything that its file holds."""
         stop = Work(work=0, cancel=self.cancel)
         request = Question(method=_METHOD, seed=self.options.seed)
-        objective = objective_of(self.problem, request)
-        bound, choice = objective.bound(1, stop), self.problem.choice(copies)
+        objective = objective_of(self._placed, request)
+        bound, choice = objective.bound(1, stop), self._placed.choice(copies)
         proposal = Proposal(choice, bound, "none: chosen by a simulator", stopped=stop.cut)
         return checked_allocation(self.case, self.arrays, objective, request, stop, proposal)
 
@@ -498,6 +503,7 @@ class Tuner:
 
     def _judged(self, number: int, candidate: _Candidate) -> Judged:
         graph, figures, copies = self.problem.graph, candidate.figures, candidate.copies.tolist()
+        timed = self._placed.timed(self._placed.choice(candidate.copies)).graph
         return Judged(
             number=number,
             origin=candidate.origin,
@@ -507,7 +513,7 @@ class Tuner:
             answers=len(candidate.answers),
             spread=max(figures) - min(figures) if len(figures) > 1 else None,
             arrays=self.problem.arrays(candidate.copies),
-            makespan=makespan_of(graph, candidate.copies),
+            makespan=makespan_of(timed, candidate.copies),
             copies={graph.names[stage]: copies[stage] for stage in graph.network_order},
         )
 

@@ -141,3 +141,31 @@ def test_the_own_choice_of_a_tool_and_its_neighbours_are_candidates() -> None:
     chosen = [row.number for row in tuning.judged if row.origin == "own choice of chooser"]
     assert chosen == [2]
     assert [row.origin for row in tuning.judged[:8]].count("around these") >= 4
+
+
+class _Latency:
+    """A simulator that reads the latency of the file it is given."""
+
+    name = "latency"
+
+    def evaluate(self, network: Network, allocation: Allocation) -> float:
+        assert allocation.places
+        assert allocation.latency_ns is not None
+        return allocation.latency_ns
+
+
+def test_with_links_the_simulator_gets_places() -> None:
+    """What it judges, what the result says, and what `simulate` makes of the file is one time with links."""
+    machine = {
+        "name": "slow links",
+        "crossbar": {"wordlines": 64, "bitlines": 64, "cell_bits": 8},
+        "precision": {"weight_bits": 8, "input_bits": 8, "output_bits": 8, "signed": "offset"},
+        "timing": {"step_ns": 10.0},
+        "chip": {"arrays_per_tile": 4, "tiles": [4, 4], "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 0.2},
+    }
+    tuning = rramalloc.tune(NETWORK, 24, _Latency(), evaluations=9, hardware=machine, placed=True)
+    again = rramalloc.simulate(NETWORK, tuning.allocation)
+    assert tuning.figure == again.latency_ns == tuning.allocation.latency_ns
+    assert tuning.figure == min(row.figure for row in tuning.judged if row.figure is not None)
+    assert not any("links between tiles" in text for text in tuning.not_counted)
+    assert tuning.options.placed
