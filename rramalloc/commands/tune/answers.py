@@ -37,7 +37,7 @@ _ANSWER: TypeAdapter[SimulatorAnswer] = TypeAdapter(SimulatorAnswer)
 
 
 def subject(
-    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str, *, placed: bool
+    network: Network, hardware: Hardware, mapping: MappingOptions, simulator: str, *, placed: bool = False
 ) -> str:
     """Return the hash of all that a figure depends on besides the copies.
 
