@@ -134,6 +134,14 @@ def check(kind: TypeAdapter[T], data: object, where: str) -> T:
         raise SpecError(where, describe(error, data, fields=_field_names(kind))) from None
 
 
+_NAMED: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
+
+
+def named(value: object, where: str) -> dict[str, Any]:
+    """Return what must be a dict of texts to anything. Raises SpecError."""
+    return check(_NAMED, value, where)
+
+
 @lru_cache
 def _field_names(kind: TypeAdapter[Any]) -> dict[str, str]:
     """Names of the fields of a type and of everything in it, each with what it may be, in words.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import Field, SerializerFunctionWrapHandler, TypeAdapter, model_serializer, model_validator
 
 from rramalloc.errors import SpecError
-from rramalloc.files import to_json, write_text
+from rramalloc.files import path_text, to_json, write_text
 from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.kinds import MOST_ARRAYS, MOST_KINDS, Kind, numbers_of_kinds
 from rramalloc.hardware.tables import (
@@ -29,7 +29,7 @@ from rramalloc.hardware.tables import (
 )
 from rramalloc.hardware.values import OF_ONE_SIZE, lines_apart, put, texts_of, values_of
 from rramalloc.network.node import TimedNode
-from rramalloc.records import Record, brief, check_known, fault, from_list, is_whole, parse
+from rramalloc.records import Record, brief, check_known, fault, from_list, is_whole, named, parse
 from rramalloc.result import frame_table
 from rramalloc.view.view import Fact, View
 
@@ -353,7 +353,7 @@ class Hardware(HardwareTables):
         Raises SpecError for another form, an unknown kind, and a number that no chip has.
         """
         kinds = self.kinds or ()
-        numbers = dict(given) if isinstance(given, Mapping) else numbers_of_kinds(given)
+        numbers = numbers_of_kinds(given) if isinstance(given, str) else named(given, "arrays")
         known = tuple(kind.name for kind in kinds)
         if self.chip is not None:
             words = f"follow from the tiles of kinds: --set kinds.{known[0] if known else 'NAME'}.tiles=N"
@@ -388,7 +388,7 @@ class Hardware(HardwareTables):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the hardware as TOML if the name ends with .toml, else as JSON. Raises FileError."""
-        is_toml = os.fspath(path).lower().endswith(".toml")
+        is_toml = path_text(path).lower().endswith(".toml")
         write_text(path, self.to_toml() if is_toml else to_json(self.to_dict()))
 
     def to_toml(self) -> str:

@@ -32,7 +32,7 @@ from rramalloc.network.node import (
     Stage,
     Unmodelled,
 )
-from rramalloc.records import Record, brief, check, from_list, is_whole, parse
+from rramalloc.records import Record, brief, check, from_list, is_whole, named, parse
 from rramalloc.result import Result
 from rramalloc.units import counted
 
@@ -124,6 +124,8 @@ class Network(Result):
         where: how messages name the file. Raises SpecError for a field, NetworkError for the graph.
         """
         place = where if where is not None else name
+        if not isinstance(nodes, Iterable):
+            raise SpecError(place, f"must have a list of nodes, got {brief(nodes)}")
         items = list(nodes)
         if len(items) > MAX_NODES:
             raise NetworkError(place, f"has {len(items)} nodes, the limit is {MAX_NODES}")
@@ -174,8 +176,11 @@ class Network(Result):
         return FrozenDict(found)
 
     def input_shape(self, node: Node) -> Shape:
-        """Return the shape of a node's first input."""
-        return self.shapes[node.inputs[0]]
+        """Return the shape of a node's first input. Raises SpecError if it has none here."""
+        try:
+            return self.shapes[node.inputs[0]]
+        except (AttributeError, IndexError, KeyError, TypeError):
+            raise SpecError(self.name, f"has no node with inputs {brief(node)}") from None
 
     @cached_property
     def canonical_nodes(self) -> tuple[Node, ...]:
@@ -205,15 +210,16 @@ class Network(Result):
 
     def is_of(self, sha256: str) -> bool:
         """Return True if a hash in a file is of this network, with or without the bits of its layers."""
-        return sha256 in (self.plain_sha256, self.sha256)
+        return isinstance(sha256, str) and sha256 in (self.plain_sha256, self.sha256)
 
     def with_bits(self, bits: Mapping[str, tuple[int, int]]) -> Network:
         """Return the same network with other (weight bits, input bits) of some weight layers, by name.
 
         Raises SpecError.
         """
-        for name, pair in bits.items():
-            if len(pair) != 2 or not all(is_whole(number, 1, MOST_NODE_BITS) for number in pair):
+        for name, pair in named(bits, "bits").items():
+            is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+            if not is_pair or not all(is_whole(number, 1, MOST_NODE_BITS) for number in pair):
                 words = f"{brief(name)}: must be two numbers of bits from 1 to {MOST_NODE_BITS}"
                 raise SpecError("bits", f"{words}, got {brief(pair)}")
         nodes = [
@@ -230,6 +236,8 @@ class Network(Result):
         sequences: number of sequences that take turns; None: 1 if the network feeds back. Raises SpecError.
         Source: docs/sources/model.md 8.
         """
+        if not isinstance(feeds_back, bool | None):
+            raise SpecError("feeds_back", f"must be True, False or None, got {brief(feeds_back)}")
         turns = self.sequences if feeds_back is None else 1 if feeds_back else None
         if sequences is not None:
             if turns is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -158,6 +160,29 @@ def test_every_wrong_value_works_or_raises_its_error(
                         continue  # the user's own function failed
                     faults.append(f"{argument}, {label}: {type(error).__name__}: {str(error)[:100]}")
     assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    "method", ["with_values", "with_set_values", "with_arrays_of_kinds", "with_crossbar", "save"]
+)
+def test_methods_of_a_hardware_raise_their_errors(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    hardware = rramalloc.load_hardware("isaac")
+    _ask(getattr(hardware, method), 2 if method == "with_crossbar" else 1)
+
+
+@pytest.mark.parametrize("method", ["build", "with_bits", "in_turns", "input_shape", "is_of"])
+def test_methods_of_a_network_raise_their_errors(method: str) -> None:
+    _ask(getattr(made()[0], method), 2 if method in ("build", "in_turns") else 1)
+
+
+def _ask(method: Callable[..., Any], count: int) -> None:
+    values = [*WRONG.values(), {"c": None}, {"c": (8,)}, {1: 2}, {"timing.step_ns": []}]
+    for given in product(values, repeat=count):
+        with suppress(RramallocError):
+            method(*given)
 
 
 def test_what_is_no_path_is_not_written_to() -> None:
