@@ -142,27 +142,56 @@ def finish_by_cumulative_maximum(
 ) -> list[int]:
     """Return the exact finish of every stage without the compiled code: all edges, one cumulative maximum.
 
+    Equal stages whose inputs differ by a delay alone differ by that delay, so one of them is computed.
+    """
+    counts = copies.tolist()
+    lengths = cycles.tolist()
+    windows = graph.windows.tolist()
+    handed = lengths if handoff == "next" else [0] * len(lengths)  # ticks until a batch is handed on
+    first: list[int] = []  # start of every stage, of which `curve` has the starts of its batches after that
+    curve: list[npt.NDArray[np.int64]] = []
+    curves: dict[bytes, npt.NDArray[np.int64]] = {}
+    known: dict[tuple[object, ...], tuple[int, npt.NDArray[np.int64]]] = {}
+    finish: list[int] = []
+    for stage, edges in enumerate(graph.incoming):
+        count = counts[stage]
+        length = lengths[stage]
+        ready = [first[producer] + handed[producer] + lag for producer, lag, _ in edges]
+        waits = all(need[min(count, windows[stage]) - 1] >= 0 for _, _, need in edges)
+        begin = min(ready) if waits and ready else 0
+        inputs = [
+            (curve[producer], since - begin, counts[producer], need)
+            for (producer, _, need), since in zip(edges, ready, strict=True)
+        ]
+        key = (count, length, windows[stage], *[(id(c), since, d, id(need)) for c, since, d, need in inputs])
+        if key not in known:
+            starts = _starts(windows[stage], count, length, inputs)
+            after = starts - starts[0]
+            known[key] = int(starts[0]), curves.setdefault(after.tobytes(), after)
+        delay, after = known[key]
+        first.append(begin + delay)
+        curve.append(after)
+        finish.append(first[-1] + int(after[-1]) + length)
+    return finish
+
+
+def _starts(
+    windows: int,
+    count: int,
+    length: int,
+    inputs: Sequence[tuple[npt.NDArray[np.int64], int, int, npt.NDArray[np.int32]]],
+) -> npt.NDArray[np.int64]:
+    """Return the start of every batch of a stage.
+
+    inputs: starts of a producer, ticks until the consumer has them, its copies, and what each window needs.
     ready(b) is the step in which the inputs of batch b are there and p the length of a batch. Then start(b) =
     max over a <= b of (ready(a) - a * p) + b * p, the closed form of docs/sources/model.md 4.
     """
-    incoming: list[list[tuple[int, int, npt.NDArray[np.int32]]]] = [[] for _ in graph.stages]
-    for edge in graph.edges:
-        incoming[edge.consumer].append((edge.producer, graph.lag(edge), graph.needed(edge)))
-    available: list[npt.NDArray[np.int64]] = []
-    finish: list[int] = []
-    for stage, edges in enumerate(incoming):
-        count = int(copies[stage])
-        windows = int(graph.windows[stage])
-        order = np.arange(-(-windows // count))
-        last = np.minimum((order + 1) * count, windows) - 1
-        inputs_ready = np.zeros(len(order), dtype=np.int64)
-        for producer, lag, need in edges:
-            needed = need[last] // int(copies[producer])
-            inputs_ready = np.maximum(
-                inputs_ready, np.where(need[last] < 0, 0, available[producer][needed] + lag)
-            )
-        paced = order * cycles[stage]
-        start = np.maximum.accumulate(inputs_ready - paced) + paced
-        available.append(start + cycles[stage] * (handoff == "next"))
-        finish.append(int(start[-1] + cycles[stage]))
-    return finish
+    order = np.arange(-(-windows // count))
+    last = np.minimum((order + 1) * count, windows) - 1
+    ready = np.zeros(len(order), dtype=np.int64)
+    for starts, delay, copies, need in inputs:
+        needed = need[last]
+        ready = np.maximum(ready, np.where(needed < 0, 0, starts[needed // copies] + delay))
+    paced: npt.NDArray[np.int64] = order * length
+    return np.maximum.accumulate(ready - paced) + paced

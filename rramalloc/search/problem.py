@@ -232,7 +232,7 @@ class Problem:
 
     def in_modes(self, modes: ModeOfEach | None) -> Problem:
         """Return this problem with the modes of all stages fixed, for timing and step length."""
-        graph = self.graph if modes is None else self.graph.in_modes(modes)
+        graph = self.graph if modes is None or modes is self.graph.modes else self.graph.in_modes(modes)
         if graph is self.graph:
             return self
         step_time, hardware = self.step_time, self.storage.hardware

@@ -144,6 +144,10 @@ def checked_copies(graph: StageGraph, copies: Sequence[int] | Copies, where: str
     """
     if len(copies) != len(graph.stages):
         raise SpecError("copies", f"has {len(copies)} values for {len(graph.stages)} stages")
+    if isinstance(copies, np.ndarray) and copies.dtype == np.int64:  # 5,000 stages are checked at once
+        counts: Copies = copies.copy()
+        if ((counts >= 1) & (counts <= graph.most_copies)).all():
+            return counts
     limits = graph.most_copies.tolist()
     for grid, name, most, count in zip(graph.grids, graph.names, limits, copies, strict=True):
         windows, unit = grid.total, "windows"

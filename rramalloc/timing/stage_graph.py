@@ -318,6 +318,14 @@ class StageGraph:
         """
         return self.every_edge() or self.binding
 
+    @cached_property
+    def incoming(self) -> list[list[tuple[int, int, npt.NDArray[np.int32]]]]:
+        """Producer, ticks of transfer and what each block needs, of all edges into every stage."""
+        each: list[list[tuple[int, int, npt.NDArray[np.int32]]]] = [[] for _ in self.stages]
+        for edge in self.edges:
+            each[edge.consumer].append((edge.producer, self.lag(edge), self.needed(edge)))
+        return each
+
     @property
     def lists_all_edges(self) -> bool:
         """Whether `edges` holds all edges; if there are more than EDGE_LIMIT it holds the binding ones."""
