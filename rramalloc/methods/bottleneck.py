@@ -2,7 +2,9 @@
 
 Source: the usual greedy heuristic, as in PIMCOMP's ReplicationByBalance without its margin (balance.py). Our
 reading: it ends as soon as a copy of the slowest layer does not fit, or that layer has a copy for each of
-its windows; smaller copies of other layers would not make the slowest one faster.
+its windows; smaller copies of other layers would not make the slowest one faster. With kinds of arrays
+(docs/sources/model.md 18) every layer has the kind with which all layers together cost least, and the slowest
+one is the one that takes longest.
 
 Its compiled loop works on the binary heap of the C++ library that PIMCOMP is built with.
 
@@ -21,17 +23,24 @@ import numpy as np
 from rramalloc.compiled import compiled_maker, compiled_part
 from rramalloc.methods.method import Method, most_copies
 from rramalloc.ndarrays import Ints
-from rramalloc.search import cost
+from rramalloc.search import cost, kind_starts
 from rramalloc.search.kernels.limits import copy_to
+from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Problem
 from rramalloc.search.work import Work
 
 
 def solve(problem: Problem, stop: Work, seed: int) -> Answer:  # noqa: ARG001
     """Give copies to the stage with most batches while the budget lasts, from the fewest copies on."""
+    words = "heuristic: copies for the slowest layer, one by one"
+    if problem.alternatives is not None:
+        menu = Menu.of(problem, stop)
+        cheapest = menu.choice(problem, menu.smallest)
+        stopped = kind_starts.feed(problem, cheapest.modes, cheapest.copies, stop)
+        return Answer(problem.choice(cheapest.copies, cheapest.modes), 1, words, stopped=stopped)
     room = problem.budget - problem.arrays(problem.smallest)
     copies = fed(problem, room + 1, [0], stop)[0]
-    return Answer(problem.choice(copies), 1, "heuristic: copies for the slowest layer, one by one")
+    return Answer(problem.choice(copies), 1, words)
 
 
 BOTTLENECK = Method(
@@ -39,6 +48,7 @@ BOTTLENECK = Method(
     solve,
     minimises="the slowest layer's time, greedily",
     source="PIMCOMP without its margin, DAC 2023",
+    reads="case limits objective inputs placed method",
 )
 
 

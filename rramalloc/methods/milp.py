@@ -2,7 +2,8 @@
 
 One binary per stage and mode of fewest arrays for its length (docs/sources/model.md 10). Such a choice stands
 for all modes with at least its arrays and fewer than the next choice's, none of which is faster, and for the
-copies up to the next breakpoint. Waits and tails are functions of one stage's choice, each the least of all
+copies up to the next breakpoint. With kinds of arrays these are choices of each kind, and the arrays of every
+kind are limited (docs/sources/model.md 18). Waits and tails are functions of one stage's choice, each the least of all
 modes that it stands for, so the optimum is a lower bound of the exact makespan. The allocation of the optimum
 can be far from the best and is judged by exact timing like any other.
 """
@@ -54,12 +55,20 @@ class EdgeCosts(NamedTuple):
 
 
 class CopyChoices:
-    """The modes of every stage that are chosen from: `modes[stage]`, of rising arrays."""
+    """The modes of every stage that are chosen from: `modes[stage]`, of rising arrays of each kind."""
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._stages = problem, Menu.of(problem).stages
-        self._kept = [menu.fewest() for menu in self._stages]
-        self.modes = [menu.take(kept) for menu, kept in zip(self._stages, self._kept, strict=True)]
+        self.modes, self._choice = list[StageModes](), list[Ints]()
+        for menu in self._stages:
+            kept, choice = np.zeros(0, dtype=np.int64), np.zeros(len(menu), dtype=np.int64)
+            for rows in menu.alike():
+                fewest = rows[menu.take(rows).fewest()]
+                after = np.searchsorted(menu.arrays[fewest], menu.arrays[rows], side="right")
+                choice[rows] = len(kept) + after - 1
+                kept = np.concatenate([kept, fewest])
+            self.modes.append(menu.take(kept))
+            self._choice.append(choice)
 
     def delays(self, edge: Edge) -> Iterator[EdgeCosts]:
         """Yield the costs of every extent of an edge."""
@@ -90,10 +99,8 @@ class CopyChoices:
 
     def _least(self, stage: int, times: Ints) -> CandidateTimes:
         """Return the least time over the modes that each choice stands for."""
-        arrays = self._stages[stage].arrays
-        choice = np.searchsorted(arrays[self._kept[stage]], arrays, side="right") - 1
-        least = np.full(len(self._kept[stage]), np.iinfo(np.int64).max)
-        np.minimum.at(least, choice, times)
+        least = np.full(len(self.modes[stage]), np.iinfo(np.int64).max)
+        np.minimum.at(least, self._choice[stage], times)
         return [int(value) for value in least]
 
 
@@ -132,8 +139,11 @@ def separable_model(problem: Problem, stop: Work) -> SeparableModel:
         program += op[i] >= pre_op[i] + _sum(modes.length.tolist(), choice)
         program += end >= op[i]
         chosen.append(choice)
-    pairs = zip(choices.modes, chosen, strict=True)
-    program += pulp.lpSum(_sum(modes.arrays.tolist(), choice) for modes, choice in pairs) <= problem.budget
+    axes, smallest = problem.resources.axes, min(problem.resources.weights)
+    taken = [modes.taken(axes).T / [[smallest], *([1] for _ in axes)] for modes in choices.modes]
+    for number, limit in enumerate([problem.budget / smallest, *(axis.limit for axis in axes)]):
+        pairs = zip(taken, chosen, strict=True)
+        program += pulp.lpSum(_sum(each[number].tolist(), choice) for each, choice in pairs) <= limit
     for edge in problem.graph.edges:
         _check_time(stop)
         p, i = edge.producer, edge.consumer
@@ -229,7 +239,7 @@ def solve(
     made = [modes.take(np.array([row])) for modes, row in zip(model.modes, rows, strict=True)]
     copies = np.concatenate([single.low for single in made])
     choice = problem.choice(copies, tuple(single.mode(0) for single in made))
-    if choice.arrays > problem.budget:
+    if not problem.holds(choice.copies, choice.modes):
         raise SolverError(f"{answer.solver} returned an allocation that does not fit the budget")
     bound = max(1, math.ceil(answer.bound - 1e-6 * max(1.0, abs(answer.bound))))
     what = "solved to optimality" if answer.optimal else f"stopped ({answer.status})"
@@ -246,4 +256,5 @@ MILP = Method(
     source="docs/sources/model.md 5 and 6",
     proves="its optimum if the solver finishes; else the solver's bound",
     sees_digital=True,
+    reads="case limits objective inputs placed method",
 )

@@ -8,12 +8,14 @@ from random import Random
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
+from laws.kinds import HAND, KindsCase, hardware
 from laws.strategies import ALL_PIXELS, ANY, Enumerated, enumerated, randoms
 from search.test_modes import solved
 
 import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import check_answer
+from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.loader import load_hardware
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import MappingOptions
@@ -92,6 +94,24 @@ def test_its_bound_holds_for_every_mode(random: Random) -> None:
     assert checked.timing.makespan >= case.best
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_its_bound_holds_for_every_kind(seed: int) -> None:
+    """docs/sources/model.md 18: all allocations within the arrays of each kind, simulated one by one."""
+    case = KindsCase.drawn(Random(f"milp {seed}"))
+    best = min(found.makespan for _, found in case.allocations())
+    problem = Case(case.network, case.hardware).problem(MAX_ARRAYS)
+    candidate = milp.solve(problem, Work(work=ENOUGH), 0)
+    assert 1 <= candidate.lower_bound <= best <= candidate.choice.makespan
+    assert problem.holds(candidate.choice.copies, candidate.choice.modes)
+
+
+def test_kinds_by_hand() -> None:
+    """docs/sources/model.md 18: 2 small and 1 large arrays hold a once each and b once on large, 5 steps."""
+    problem = Case(HAND, hardware(2, 1)).problem(MAX_ARRAYS)
+    found = milp.solve(problem, Work(work=ENOUGH), 0)
+    assert found.lower_bound == found.choice.makespan == 5
+
+
 def test_modes_by_hand() -> None:
     """A 3 x 3 layer of 4 x 4 windows on 16 x 16 arrays, then 1 x 1, with one array for each.
 
@@ -105,8 +125,8 @@ def test_modes_by_hand() -> None:
         {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 1, "kernel": 1},
     ]
     network = rramalloc.Network.build("two", nodes)
-    hardware = load_hardware("plain").with_crossbar(16, 16)
-    problem = Case(network, hardware, MappingOptions(mapping="sdk")).problem(2)
+    machine = load_hardware("plain").with_crossbar(16, 16)
+    problem = Case(network, machine, MappingOptions(mapping="sdk")).problem(2)
     found = milp.solve(problem, Work(work=ENOUGH), 0)
     assert found.lower_bound == 5
     assert (found.choice.modes[0].block, found.choice.copies[0]) == ((2, 2), 1)

@@ -39,6 +39,13 @@ def test_the_fullest_kind_feeds_the_slowest_layer() -> None:
     assert {layer.kind for layer in found.layers} == {"small"}
 
 
+def test_bottleneck_begins_with_the_cheapest_kinds() -> None:
+    """2 small of 100 um2, 2 large of 150: a is cheapest on small, b on one large; then each gets a copy."""
+    found = rramalloc.optimize(HAND, hardware=hardware(2, 2), method="bottleneck")
+    assert found.makespan == 3
+    assert [(layer.kind, layer.copies) for layer in found.layers] == [("small", 2), ("large", 2)]
+
+
 def test_a_baseline_that_finds_nothing_says_why() -> None:
     found = rramalloc.compare(HAND, hardware=hardware(2, 1), methods=["auto", "fullest-kind", "gain"])
     reasons = {left.method: left.reason for left in found.skipped}
