@@ -317,7 +317,7 @@ class Case:
         """Return the most arrays that a budget and the numbers or the area of kinds leave."""
         if self.hardware.kinds is None:
             return arrays
-        resources, budget = self._kinds_within(arrays)
+        resources, budget = self.kinds_within(arrays)
         kinds = zip(self.hardware.kinds, resources.weights, strict=True)
         of_kinds = (kind.arrays or budget // weight for kind, weight in kinds)
         return min(arrays, sum(of_kinds), budget // min(resources.weights))
@@ -360,7 +360,7 @@ class Case:
             _check_chips(graph, hardware, taken)
             left = self._left_by_classifiers(taken, arrays)
         else:
-            resources, left = self._kinds_within(arrays)
+            resources, left = self.kinds_within(arrays)
             storage = replace(storage, weights=resources.weights)
         if self.bits is not None:
             nothing = (0,) * len(resources.weights)
@@ -401,7 +401,7 @@ class Case:
             words = f"nothing says how many arrays of kind {free[0]!r} there are: give its `arrays`"
             raise SpecError("arrays", f"{words}, --arrays {free[0]}=N, --arrays N, or --at-most area_um2=X")
 
-    def _kinds_within(self, arrays: int) -> tuple[Resources, Cost]:
+    def kinds_within(self, arrays: int) -> tuple[Resources, Cost]:
         """Return the limits of every kind of arrays, and the budget of their total cost.
 
         An array costs its area where the hardware gives it for every kind, else each as much as any other.

@@ -3,9 +3,9 @@
 One binary per stage and mode of fewest arrays for its length (docs/sources/model.md 10). Such a choice stands
 for all modes with at least its arrays and fewer than the next choice's, none of which is faster, and for the
 copies up to the next breakpoint. With kinds of arrays these are choices of each kind, and the arrays of every
-kind are limited (docs/sources/model.md 18). Waits and tails are functions of one stage's choice, each the least of all
-modes that it stands for, so the optimum is a lower bound of the exact makespan. The allocation of the optimum
-can be far from the best and is judged by exact timing like any other.
+kind are limited (docs/sources/model.md 18). Waits and tails are functions of one stage's choice, each the
+least of all modes that it stands for, so the optimum is a lower bound of the exact makespan. The allocation
+of the optimum can be far from the best and is judged by exact timing like any other.
 """
 
 from __future__ import annotations
@@ -59,9 +59,11 @@ class CopyChoices:
 
     def __init__(self, problem: Problem) -> None:
         self._problem, self._stages = problem, Menu.of(problem).stages
-        self.modes, self._choice = list[StageModes](), list[Ints]()
+        self.modes = list[StageModes]()
+        self._choice = list[Ints]()
         for menu in self._stages:
-            kept, choice = np.zeros(0, dtype=np.int64), np.zeros(len(menu), dtype=np.int64)
+            kept = np.zeros(0, dtype=np.int64)
+            choice = np.zeros(len(menu), dtype=np.int64)
             for rows in menu.alike():
                 fewest = rows[menu.take(rows).fewest()]
                 after = np.searchsorted(menu.arrays[fewest], menu.arrays[rows], side="right")
@@ -139,7 +141,8 @@ def separable_model(problem: Problem, stop: Work) -> SeparableModel:
         program += op[i] >= pre_op[i] + _sum(modes.length.tolist(), choice)
         program += end >= op[i]
         chosen.append(choice)
-    axes, smallest = problem.resources.axes, min(problem.resources.weights)
+    axes = problem.resources.axes
+    smallest = min(problem.resources.weights)
     taken = [modes.taken(axes).T / [[smallest], *([1] for _ in axes)] for modes in choices.modes]
     for number, limit in enumerate([problem.budget / smallest, *(axis.limit for axis in axes)]):
         pairs = zip(taken, chosen, strict=True)

@@ -199,7 +199,7 @@ class ArraysForInterval(IntervalSearch):
             pairs = np.stack([own.each.kind[order], own.each.sensitivity[order]], axis=1)
             best = order[np.sort(np.unique(pairs, axis=0, return_index=True)[1])].tolist()
             every.append(best)
-            options.append([own.option(row, axes) for row in best])
+            options.append(own.options(best, axes))
         chosen, fewest = cheapest_options(options, axes)
         entries = [some[at] for some, at in zip(every, chosen, strict=True)] if chosen else []
         return entries, fewest if fewest < 2**60 else math.inf

@@ -168,9 +168,13 @@ class StageModes:
         distinct, number = np.unique(pairs, axis=0, return_inverse=True)
         return [np.flatnonzero(number.ravel() == at) for at in range(len(distinct))]
 
-    def option(self, entry: int, axes: Sequence[Axis]) -> Option:
-        """Return the cost of an entry and what it takes of every axis."""
-        return tuple(self.take(np.array([entry])).taken(axes)[0].tolist())
+    def options(self, entries: Sequence[int], axes: Sequence[Axis]) -> list[Option]:
+        """Return the cost of entries and what they take of every axis."""
+        return [tuple(row) for row in self.take(np.array(entries, dtype=np.int64)).taken(axes).tolist()]
+
+    def cheapest_alike(self, axes: Sequence[Axis]) -> list[Option]:
+        """Return the cost and amounts of the cheapest entry of each kind of arrays and sensitivity."""
+        return self.options([int(own[self.arrays[own].argmin()]) for own in self.alike()], axes)
 
     def clock_by(self, ticks: Callable[[Mode], BatchTicks]) -> Clock:
         """Return the clock of batches that last `ticks` by their mode."""
@@ -610,10 +614,7 @@ def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
     """Raise BudgetError if the modes left do not fit the budget."""
     needs, axes = [int(each.arrays.min(initial=2**60)) for each in stages], problem.resources.axes
     if axes and sum(needs) <= problem.budget:
-        options = [
-            [each.option(int(own[each.arrays[own].argmin()]), axes) for own in each.alike()]
-            for each in stages
-        ]
+        options = [each.cheapest_alike(axes) for each in stages]
         chosen, _ = cheapest_options(options, axes)
         needs = [own[at][0] for own, at in zip(options, chosen, strict=True)] if chosen else [2**60]
     if sum(needs) > problem.budget:

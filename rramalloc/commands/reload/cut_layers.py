@@ -7,7 +7,7 @@ digital nodes around them, so that whatever reads a network reads a cut one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,8 +16,12 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import WeightMatrix, demand
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.counts import weights
 from rramalloc.network.network import MAX_NAME, Network
 from rramalloc.network.node import Concat, Elementwise, Linear, Node, Recurrent, Select, Stage
+
+Engine = tuple[Hardware, int]
+"""The hardware with one kind of arrays or digital units, and how many of them may hold a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +33,9 @@ class CutNetwork:
 
 
 def cut_to_fit(
-    network: Network, layers: Collection[str], hardware: Hardware, options: MappingOptions, arrays: int
+    network: Network, layers: Collection[str], engines: Sequence[Engine], options: MappingOptions
 ) -> CutNetwork:
-    """Return the network with those of `layers` cut that need more than `arrays` arrays.
+    """Return the network with those of `layers` cut that fit none of the engines.
 
     Raises SpecError for a layer of which not even one kernel of one channel fits, and for a recurrence, which
     needs its whole state in every step.
@@ -41,7 +45,7 @@ def cut_to_fit(
     names = {node.name for node in network.nodes}
     for node in network.nodes:
         if isinstance(node, Stage) and node.name in layers:
-            cutter = _Cutter(network, node, hardware, options, arrays, names)
+            cutter = _Cutter(network, node, engines, options, names)
             if not cutter.fits(cutter.weights.groups, cutter.weights.inputs, cutter.channels):
                 nodes += cutter.cut()
                 parts[node.name] = cutter.parts
@@ -62,30 +66,45 @@ def cut_to_fit(
 
 @dataclass(eq=False)
 class _Cutter:
-    """Cuts one layer. parts: that it was cut into so far; names: of all nodes, which new ones must avoid."""
+    """Cuts one layer. parts: that it was cut into so far; names: of all nodes, which new ones must avoid.
+
+    A part fits where one of the engines holds it.
+    """
 
     network: Network
     layer: Stage
-    hardware: Hardware
+    engines: Sequence[Engine]
     options: MappingOptions
-    arrays: int
     names: set[str]
     parts: int = 0
     nodes: list[Node] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.weights = WeightMatrix.of(self.network, self.layer, self.hardware)
+        self.arrays = max(arrays for _, arrays in self.engines)
+        self.weights = WeightMatrix.of(self.network, self.layer, self.engines[0][0])
         self.channels = self.layer.outputs // self.weights.groups
         self._where = f"{self.network.where}: node {self.layer.name[:60]!r}"
 
     def fits(self, groups: int, inputs: int, outputs: int) -> bool:
-        """Return True if `groups` groups of `inputs` and `outputs` channels fit the arrays."""
-        per_channel = self.weights.outputs // self.channels
-        part = replace(
-            self.weights, groups=groups, inputs=inputs, outputs=outputs * per_channel,
-            columns=outputs * (self.weights.columns // self.channels),
-        )  # fmt: skip
-        return demand(part, self.hardware.crossbar, self.options.mapping, self._where) <= self.arrays
+        """Return True if `groups` groups of `inputs` and `outputs` channels fit one of the engines."""
+        for hardware, arrays in self.engines:
+            whole = WeightMatrix.of(self.network, self.layer, hardware)
+            part = replace(
+                whole,
+                groups=groups,
+                inputs=inputs,
+                outputs=outputs * (whole.outputs // self.channels),
+                columns=outputs * (whole.columns // self.channels),
+            )
+            if hardware.processor is None:
+                fits = demand(part, hardware.crossbar, self.options.mapping, self._where) <= arrays
+            else:
+                each = weights(self.network, self.layer) // (whole.groups * whole.inputs * self.channels)
+                bits = hardware.of_layer(self.layer).precision.weight_bits
+                fits = hardware.processor.holds(groups * inputs * outputs * each * bits)
+            if fits:
+                return True
+        return False
 
     def cut(self) -> list[Node]:
         """Return the nodes that take the place of the layer; the last one has its name."""

@@ -36,7 +36,8 @@ from typing_extensions import override
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import recheck_bound
 from rramalloc.allocation.question import Question
-from rramalloc.commands.reload.writing import Writing
+from rramalloc.choices import MAX_ARRAYS
+from rramalloc.commands.reload.writing import Writing, written_rows
 from rramalloc.errors import BudgetError, SpecError, UnsupportedError
 from rramalloc.hardware.tables import Write
 from rramalloc.mapping.demand import demands, once, storage_of
@@ -49,7 +50,7 @@ from rramalloc.search.menu import StageModes, modes_of
 from rramalloc.search.objective import Interval, Latency, RangedByArrays, capped_bound
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import FasterThan
-from rramalloc.search.resources import Cost
+from rramalloc.search.resources import Cost, cheapest_options
 from rramalloc.search.work import Work
 from rramalloc.timing.clocks import timed_graph
 from rramalloc.timing.stage_graph import StageGraph
@@ -142,7 +143,8 @@ class LoadedRun(RangedByArrays):
     def _alone(self) -> bool:
         """Whether there is one stage, whose batches take as long whatever its copies."""
         step_time = self.problem.step_time
-        return len(self.problem.demand) == 1 and step_time is not None and not step_time.depends_on_copies
+        one_kind = len(self.problem.demand) == 1 and self.problem.alternatives is None
+        return one_kind and step_time is not None and not step_time.depends_on_copies
 
     def _fastest_mode(self, stop: Work) -> Answer:
         """Return the best mode of a single stage: its makespan and interval are the time of its batches.
@@ -153,7 +155,7 @@ class LoadedRun(RangedByArrays):
         best, best_ns, (stairs,) = None, math.inf, self._stairs
         modes = stairs.near(0, len(stairs.modes))
         for (mode, copies), length in modes:
-            written = self.writing.ns(self.writing.of_stage(0, mode.block, copies))
+            written = self.writing.ns(self.writing.of_stage(0, mode, copies))
             found = self.problem.choice(np.array([copies], dtype=np.int64), (mode,))
             value = written + self.inputs * Latency(self.problem).in_ns(length)
             if value < best_ns and self.problem.holds(found.copies, found.modes):
@@ -249,17 +251,20 @@ class Staircase:
 
 def _rows(problem: Problem, writing: Writing, stage: int, listed: StageModes) -> Ints:
     """Return the wordlines that the copies of every mode take."""
-    if not problem.chooses_blocks:
-        return listed.low * writing.least_rows[stage]
-    bitlines = writing.hardware.crossbar.bitlines
-    blocks = [problem.storage.of(stage, mode) for mode in listed.modes]
-    written = [
-        block.rows
-        * block.groups
-        * block.arrays_per_block
-        * (1 if block.sharing else -(-block.columns // bitlines))
-        for block in blocks
-    ]
+    if problem.chooses_blocks:
+        blocks = [
+            (problem.storage.of(stage, mode), problem.storage.is_digital(mode)) for mode in listed.modes
+        ]
+        written = [
+            block.rows
+            * block.groups
+            * block.arrays_per_block
+            * (1 if block.sharing else -(-block.columns // block.crossbar.bitlines))
+            * (not is_digital)
+            for block, is_digital in blocks
+        ]
+    else:
+        written = [written_rows(writing.of_stage(stage, mode, 1)) for mode in listed.modes]
     rows: Ints = listed.low * np.array(written, dtype=np.int64)[listed.row]
     return rows
 
@@ -277,11 +282,21 @@ def segment_floors(
     """Return a bound of each segment's time in ns; infinite where no interval fits, which may also be found
     out later.
 
-    problem: of all stages, as if all fitted; step_ns: shortest step, or tick, of any stage.
+    problem: of all stages, as if all fitted; arrays: their cost where there are several kinds, of which each
+    is limited, too; step_ns: shortest step, or tick, of any stage.
     """
     demand = np.concatenate(([0], np.cumsum(problem.lowest)))
+    axes = problem.resources.axes
     most = (np.searchsorted(demand, demand[:-1] + arrays, side="right") - 1).tolist()
     stages = [Staircase.of(problem, writing, stage, arrays) for stage in range(len(most))]
+    if axes:
+        options = [own.modes.cheapest_alike(axes) for own in stages]
+        last = 0
+        for first, furthest in enumerate(most):  # a segment that fits does so without its first stage
+            last = max(last, first + 1)
+            while last < furthest and cheapest_options(options[first : last + 1], axes)[0]:
+                last += 1
+            most[first] = last
     times = [np.full(last - first, math.inf) for first, last in enumerate(most)]
     row_ns = writing.write.write_ns_per_row / writing.write.lanes
     for shortest, longest in _intervals(stages, sum(map(len, times))):
@@ -355,14 +370,21 @@ class CutSearch:
         self.graph: StageGraph = timed_graph(network, alone, options, graph=self.case.graph)
         timed, step_ns = self.graph, hardware.tick_ns
         if not hardware.own_clock:
-            step_ns = min(hardware.of_layer(stage).compute_ns or 0.0 for stage in timed.stages)
-        demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
-        modes = storage_of(network, timed.stages, hardware, options)
-        least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
-        budget = max(int(least.sum()), self.arrays)
-        problem = Problem(timed, demand, Cost(budget), modes, once=least)
+            each = itertools.product(hardware.each_kind, timed.stages)
+            step_ns = min(own.of_layer(stage).compute_ns or 0.0 for own, stage in each)
+        if hardware.kinds is None:
+            demand = np.array(demands(network, timed.stages, hardware, options), dtype=np.int64)
+            modes = storage_of(network, timed.stages, hardware, options)
+            least = np.array(once(network, timed.stages, hardware, options), dtype=np.int64)
+            most = self.arrays
+            problem = Problem(timed, demand, Cost(max(int(least.sum()), most)), modes, once=least)
+        else:
+            kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in hardware.kinds)
+            free = self.case.on(alone.model_copy(update={"kinds": kinds}))
+            resources, most = self.case.kinds_within(self.arrays)
+            problem = replace(free.problem(MAX_ARRAYS, advise=False), resources=resources)
         writing = Writing(timed, hardware, self.write, options.mapping)
-        self.bounds = segment_floors(problem, writing, self.arrays, step_ns, self.inputs)
+        self.bounds = segment_floors(problem, writing, most, step_ns, self.inputs)
         if not all(len(of_start) for of_start in self.bounds):
             raise AssertionError("layers that do not fit are cut before")
         self.values = [np.full(len(of_start), math.inf) for of_start in self.bounds]
@@ -452,7 +474,7 @@ class CutSearch:
         at = last - first - 1
         try:
             objective = self.objective(cut) if known is None else known.objective
-        except (BudgetError, UnsupportedError):
+        except (BudgetError, SpecError, UnsupportedError):
             if last == first + 1 and self.graph.weighted[first]:
                 raise
             self.bounds[first][at] = math.inf
@@ -467,7 +489,7 @@ class CutSearch:
             bound_ns = max(bound_ns, known.bound_ns)
         elif self.alone is not None and cut in self.alone.searched:
             copies = self.alone.searched[cut].answer
-            choice = objective.problem.choice(copies.choice.copies)
+            choice = objective.problem.choice(copies.choice.copies, copies.choice.modes)
             answers.append(objective.improved(replace(copies, choice=choice), share))
         values = [objective.value_of(objective.problem.timing(answer.choice)) for answer in answers]
         value_ns = min(values)

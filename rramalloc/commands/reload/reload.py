@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, Unpack
 
+import numpy as np
+
 from rramalloc.allocation.allocation import Arrays, Options
 from rramalloc.allocation.budgets import MOST_INPUTS
-from rramalloc.allocation.case import Case, check_arrays, hardware_warnings, searched
+from rramalloc.allocation.case import ArraysLike, Case, check_arrays, hardware_warnings, searched
 from rramalloc.allocation.case_arguments import SearchArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import checked_allocation, objective_of
@@ -40,7 +43,7 @@ _EQUAL = 1e-8  # part of a time below which two are the same but for rounding
 
 def optimize_reload(
     network: NetworkLike,
-    arrays: int | str | None = None,
+    arrays: ArraysLike | None = None,
     *,
     inputs: int = 1,
     gap: float = 0.0,
@@ -58,8 +61,8 @@ def optimize_reload(
     network
         A Network, a file, or the name of a shipped network.
     arrays
-        Crossbar arrays that there are: a number, "x0.5" for half of what the whole network needs, or None for
-        all that the chip of `hardware` has.
+        Crossbar arrays that there are: a number, "x0.5" for half of what the whole network needs, the numbers
+        of kinds, or None for all that `hardware` has.
     inputs
         Inputs that run through a segment each time it is written.
     gap
@@ -95,11 +98,11 @@ def optimize_reload(
     if sequences is not None and inputs > sequences:
         words = f"must be at most the {counted(sequences, 'sequence')} that take turns, got {inputs}"
         raise SpecError("inputs", f"{words}: the next input of each needs its last output")
-    source, machine, options = case.network.in_turns(False, None), case.hardware, case.mapping
-    case = replace(case, network=source)
-    write = _checked(case)
-    budget = case.budget(arrays)
+    source, options = case.network.in_turns(False, None), case.mapping
+    case, budget = replace(case, network=source).with_numbers(arrays)
+    machine, write = case.hardware, _checked(case)
     check_arrays(budget)
+    case.check_numbers(budget)
     with followed(on_progress, progress and stop is None, of_search) as callback:
         ending = stop or replace(limits, gap=gap, on_progress=callback)
         graph = case.graph
@@ -109,13 +112,14 @@ def optimize_reload(
                 f"has {len(graph.stages)} layers to be cut into segments, the limit is {MOST_CUT_STAGES}: "
                 f"allocate parts of it one by one",
             )
-        chip, there, together = machine.chip, budget, budget
-        if chip is not None:
-            there = min(budget, chip.arrays)
-            together = there
-            if machine.own_tiles is not None:
-                together = there // chip.arrays_per_tile * chip.arrays_per_tile
-        cut = cut_to_fit(source, {layer.name for layer in graph.layers}, machine, options, together)
+        most = [kind.arrays or budget for kind in machine.kinds or ()] or [*machine.chip_arrays, budget][:1]
+        together = [min(budget, number) for number in most]
+        there = together[0] if machine.kinds is None else budget
+        if machine.own_tiles is not None:
+            each = zip(together, machine.arrays_per_tile, strict=True)
+            together = [arrays // of_tile * of_tile for arrays, of_tile in each]
+        engines = list(zip(machine.each_kind, together, strict=True))
+        cut = cut_to_fit(source, {layer.name for layer in graph.layers}, engines, options)
         plain = machine.without_write  # what [write] says is used here
         named, request = options.naming(source), Question(seed=seed)
         of_network = replace(case, network=cut.network, hardware=plain, mapping=named)
@@ -138,7 +142,7 @@ def _checked(case: Case) -> Write:
     where = f"hardware {hardware.name[:60]!r}"
     if hardware.write is None:
         raise SpecError(where, "--reload needs the time to write weights: write_ns_per_row in [write]")
-    if hardware.compute_ns is None:
+    if any(own.compute_ns is None for own in hardware.each_kind):
         raise SpecError(where, "--reload needs the time of a step in [timing]: writing takes ns, not steps")
     return hardware.write
 
@@ -148,7 +152,7 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
 
     case: of the network before layers were cut into parts.
     """
-    network, hardware, graph = case.network, case.hardware, case.graph
+    network, hardware = case.network, case.hardware
     segments, rows = [], 0
     best, bound_ns = shortest(search.values), shortest(search.bounds).ns
     is_proven = best.ns - bound_ns <= _EQUAL * best.ns
@@ -161,23 +165,42 @@ def _plan(case: Case, given: int, parts: dict[str, int], search: CutSearch) -> R
     if abs(total_ns - best.ns) > _EQUAL * total_ns:
         raise SolverError(f"the search counts {best.ns} ns, the plan takes {total_ns}; please report")
     bound_ns = total_ns if is_proven else bound_ns
-    need = least_arrays(network, graph.stages, hardware, case.mapping)
+    each = [segment.allocation for segment in segments]
+    units = [name for own in each if own.coverage is not None for name in own.coverage.digital]
+    # A cut layer is on digital units if all its parts are.
+    units += [
+        name
+        for name, number in parts.items()
+        if sum(part.startswith(f"{name}/part") for part in units) == number
+    ]
+    about = case.about(writing=True, units=units)
+    by_kind = {
+        name: of_kind.model_copy(update={"used": max((own.arrays.by_kind or {})[name].used for own in each)})
+        for name, of_kind in (each[0].arrays.by_kind or {}).items()
+    }
+    need = None if by_kind else least_arrays(network, case.graph.stages, hardware, case.mapping)
+    budget = each[0].arrays.budget if by_kind else given
     others: list[tuple[Literal["greedy", "layers"], list[SegmentBounds]]] = [
         ("greedy", search.greedy), ("layers", search.layers),
     ]  # fmt: skip
     return ReloadPlan(
-        **case.about(writing=True),
+        **about,
         options=Options.gather(search.stop, search.request.target, **case.options),
         inputs=search.inputs,
         seed=search.request.seed,
         work_s=round(search.counted_s, 6),
-        arrays=Arrays(budget=given, used=max(segment.arrays for segment in segments), minimum=need),
+        arrays=Arrays(
+            budget=budget,
+            used=max(own.arrays.used for own in each),
+            minimum=need,
+            by_kind=by_kind or None,
+        ),
         total_ns=total_ns,
         per_input_ns=total_ns / search.inputs,
         throughput_per_s=1e9 * search.inputs / total_ns,
         lower_bound=bound_ns,
         gap=gap_of(total_ns, bound_ns),
-        proof=case.coverage.qualified(_proof(search, stopped, parts)),
+        proof=about["coverage"].qualified(_proof(search, stopped, parts)),
         stopped=stopped,
         write_ns=sum(segment.write_ns for segment in segments),
         segments=tuple(segments),
@@ -264,11 +287,20 @@ def _energy(
     writing = None if write_pj is None else rows * write_pj / inputs
     static = None
     if model.leakage_mw is not None:
-        most, gated = max(segment.arrays for segment in segments), model.energy.idle == "gated"
+        used = [segment.allocation.arrays for segment in segments]
+        of_kinds = np.array(
+            [[own.used for own in each.by_kind.values()] if each.by_kind else [each.used] for each in used]
+        )
+        if model.energy.idle != "gated":
+            of_kinds[:] = of_kinds.max(axis=0)
         leaking = [
-            model.leaking_arrays(segment.arrays if gated else most) * segment.time_ns for segment in segments
+            math.fsum(
+                model.leaking_arrays(arrays, kind) * segment.time_ns
+                for arrays, segment in zip(column.tolist(), segments, strict=True)
+            )
+            for kind, column in enumerate(of_kinds.T)
         ]
-        static = model.leakage_mw[0] * math.fsum(leaking) / inputs
+        static = sum(map(operator.mul, model.leakage_mw, leaking)) / inputs
     every = None
     if dynamic is not None and writing is not None and static is not None:
         every = dynamic + writing + static

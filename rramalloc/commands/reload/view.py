@@ -36,8 +36,8 @@ def reload_view(plan: ReloadPlan) -> View:
 
 def _facts(plan: ReloadPlan) -> Iterator[Fact]:
     arrays = plan.arrays
-    most = f"used at most of {arrays.budget} (all layers need {arrays.minimum})"
-    yield Fact("arrays", arrays.used, note=most)
+    most = f"of {arrays.budget} (all layers need {arrays.minimum})" if arrays.minimum else arrays.limits
+    yield Fact("arrays", arrays.used, note=f"used at most {most}")
     for name, parts in plan.cut_layers.items():
         yield Fact("cut layer", f"{name}, {number_of(parts, 'part')}")
     yield Fact("time", plan.total_ns, "ns", f"for {number_of(plan.inputs, 'input')} per loading")

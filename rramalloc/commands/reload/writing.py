@@ -18,7 +18,6 @@ from rramalloc.hardware.tables import Write
 from rramalloc.mapping.blocks import CopiesSharing, stored
 from rramalloc.mapping.demand import WeightMatrix
 from rramalloc.mapping.mode import Mode
-from rramalloc.network.geometry import Pair
 from rramalloc.network.node import Stage
 from rramalloc.rounding import SAME_SUM
 from rramalloc.timing.simulate import Copies
@@ -29,20 +28,21 @@ from rramalloc.timing.stage_graph import StageGraph
 class Writing:
     """Writes the stages of one network.
 
-    graph: in any blocks; write: what the hardware says of it; mapping: without folds.
+    graph: in any blocks; write: what the hardware says of it; mapping: without folds. Of layers on digital
+    units nothing is written (docs/sources/model.md 18).
     """
 
     graph: StageGraph
     hardware: Hardware
     write: Write
     mapping: Mapping
-    _known: dict[tuple[int, Pair, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[tuple[int, Mode, int], Counter[int]] = field(default_factory=dict, init=False, repr=False)
 
-    def wordlines(self, blocks: Sequence[Mode], copies: Copies) -> Counter[int]:
+    def wordlines(self, modes: Sequence[Mode], copies: Copies) -> Counter[int]:
         """Return the arrays by the number of their wordlines that are written."""
         arrays: Counter[int] = Counter()
         for stage, count in enumerate(copies.tolist()):
-            arrays.update(self.of_stage(stage, blocks[stage].block, count))
+            arrays.update(self.of_stage(stage, modes[stage], count))
         return arrays
 
     def ns(self, arrays: Counter[int]) -> float:
@@ -54,18 +54,19 @@ class Writing:
             rows, before = rows + wordlines * rounds, after
         return rows * self.write.write_ns_per_row
 
-    def of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
+    def of_stage(self, stage: int, mode: Mode, copies: int) -> Counter[int]:
         """Return the arrays of one stage by the number of their wordlines that are written."""
-        key = self.graph.kinds[stage], block, copies
+        key = self.graph.kinds[stage], mode, copies
         if key not in self._known:
-            self._known[key] = self._of_stage(stage, block, copies)
+            self._known[key] = self._of_stage(stage, mode, copies)
         return self._known[key]
 
-    def _of_stage(self, stage: int, block: Pair, copies: int) -> Counter[int]:
-        weights = self._weights(stage, block)
-        if weights is None:
+    def _of_stage(self, stage: int, mode: Mode, copies: int) -> Counter[int]:
+        of_kind = self.hardware.each_kind[mode.kind]
+        weights = self._weights(stage, mode)
+        if weights is None or of_kind.processor is not None:
             return Counter()
-        held = stored(weights, self.hardware.crossbar, self.mapping, copies, self.graph.names[stage])
+        held = stored(weights, of_kind.crossbar, self.mapping, copies, self.graph.names[stage])
         if isinstance(held, CopiesSharing):
             last, planes = len(held) - 1, held.together
             full, rest = held[0].blocks[0].rows, held[last].blocks[0].rows
@@ -73,32 +74,35 @@ class Writing:
         by_rows = Counter(by_rows.rows for by_rows in held.blocks)
         return Counter({wordlines: copies * count for wordlines, count in by_rows.items()})
 
-    def _weights(self, stage: int, block: Pair) -> WeightMatrix | None:
+    def _weights(self, stage: int, mode: Mode) -> WeightMatrix | None:
         """Return the weights of a stage, None of a digital node."""
         node = self.graph.stages[stage]
         if not isinstance(node, Stage):
             return None
-        return WeightMatrix.of(self.graph.network, node, self.hardware, block)
+        return WeightMatrix.of(self.graph.network, node, self.hardware.each_kind[mode.kind], mode.block)
 
     @cached_property
     def least_rows(self) -> tuple[int, ...]:
         """Wordlines of every stage that no allocation undercuts: of one copy of the smallest block."""
-        of_stages = [self.of_stage(stage, block, 1) for stage, block in enumerate(self.graph.blocks)]
-        return tuple(written_rows(arrays) for arrays in of_stages)
+        kinds = range(len(self.hardware.each_kind))
+        return tuple(
+            min(written_rows(self.of_stage(stage, mode._replace(kind=kind), 1)) for kind in kinds)
+            for stage, mode in enumerate(self.graph.modes)
+        )
 
     @cached_property
     def _rows_per_array(self) -> float:
         """Wordlines that an array has in use at least, in the mean of all arrays that a copy adds.
 
         With blocks copies share arrays: one holds a whole kernel at least, or is one of several of a kernel,
-        of which all but the last are full.
+        of which all but the last are full. Of several kinds 0: arrays are a cost, and some are not written.
         """
         means = []
-        for stage, block in enumerate(self.graph.blocks):
-            weights = self._weights(stage, block)
-            if weights is not None:
+        for stage, mode in enumerate(self.graph.modes):
+            weights = self._weights(stage, mode)
+            if weights is not None and self.hardware.kinds is None:
                 half = self.hardware.crossbar.wordlines / 2
-                copy = self.least_rows[stage] / self.of_stage(stage, block, 1).total()
+                copy = self.least_rows[stage] / self.of_stage(stage, mode, 1).total()
                 means.append(min(half, weights.rows) if self.mapping == "sdk" else copy)
         return min(means, default=0.0)
 

@@ -38,7 +38,7 @@ def one(op: str = "conv", channels: int = 4, extent: int = 5, **fields: Any) -> 
 
 
 def cut(network: Network, arrays: int) -> CutNetwork:
-    return cut_to_fit(network, {"a"}, machine(), DEFAULT_MAPPING, arrays)
+    return cut_to_fit(network, {"a"}, [(machine(), arrays)], DEFAULT_MAPPING)
 
 
 def parts(network: Network) -> list[Stage]:
@@ -77,7 +77,7 @@ def test_a_layer_that_shares_weights_with_a_cut_one_stands_alone() -> None:
         {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1},
         {"name": "c", "op": "conv", "inputs": ["in"], "out_channels": 13, "kernel": 1, "shares": "a"},
     ]
-    network = cut_to_fit(Network.build("n", nodes), {"a"}, machine(), DEFAULT_MAPPING, 1).network
+    network = cut_to_fit(Network.build("n", nodes), {"a"}, [(machine(), 1)], DEFAULT_MAPPING).network
     assert next(stage for stage in network.stages if stage.name == "c").shares is None
 
 

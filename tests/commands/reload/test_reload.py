@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from laws.kinds import KindsCase
 from laws.strategies import ALL_PIXELS, ANY, random_network, randoms
 
 import rramalloc
@@ -376,3 +377,57 @@ def test_digital_nodes_with_a_rate_run_in_their_segment() -> None:
         "conv1",
         "conv2",
     }
+
+
+def of_kinds(random: Random) -> tuple[KindsCase, Hardware]:
+    """Two layers on two kinds of arrays, or arrays and a digital unit, written in 1 or 2 lanes."""
+    case = KindsCase.drawn(random)
+    document = case.hardware.to_dict() | {
+        "write": {"write_ns_per_row": 1.0, "parallel": random.choice((1, 2))}
+    }
+    if random.random() < 0.5:
+        document["timing"] = {"step_ns": 10.0, "clock": "own", "tick_ns": 1.0}
+        unit = {"macs_per_ns": random.choice((4.0, 32.0)), "area_um2": 90.0, "leakage_mw": 0.1}
+        document["kinds"][0] = {"name": "small", "arrays": 1, "processor": unit | {"pj_per_mac": 1.0}}
+    machine = Hardware.model_validate(document)
+    return KindsCase(case.network, machine, case.by_area), machine
+
+
+def writing_ns(part: Network, document: dict[str, Any], hardware: Hardware) -> float:
+    """Time to write 1 x 1 layers: of a copy, rows are cut by wordlines and columns by bitlines."""
+    each = dict(zip([kind.name for kind in hardware.kinds or ()], hardware.each_kind, strict=True))
+    rows = list[int]()
+    for stage in part.stages:
+        own, channels = each[document["kind"][stage.name]], part.shapes[stage.inputs[0]].channels
+        lines, across = own.crossbar.wordlines, -(-stage.outputs // own.crossbar.bitlines)
+        of_copy = [min(lines, channels - first) for first in range(0, channels, lines)] * across
+        rows += of_copy * document["copies"][stage.name] if own.processor is None else []
+    return write_ns(rows, hardware)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kinds_against_every_cut_and_allocation(seed: int) -> None:
+    """docs/sources/model.md 13 and 18: both layers in one segment, or one after the other; digital ones are
+    not written."""
+    random = Random(f"kinds {seed}")
+    case, hardware = of_kinds(random)
+    inputs, first = random.choice((1, 3)), case.network.shapes["s0"]
+    alone = {"name": "s0", "op": "input", "shape": first.as_tuple()}
+    nodes = case.network.to_dict()["nodes"]
+    best = dict[str, float]()
+    for name, chosen in (("both", nodes), ("s0", nodes[:2]), ("s1", [alone, nodes[2]])):
+        part = KindsCase(Network.build(name, chosen), hardware, case.by_area)
+        best[name] = min(
+            (
+                writing_ns(part.network, document, hardware)
+                + (found.makespan + (inputs - 1) * found.interval) * (found.latency_ns or 0) / found.makespan
+                for document, found in part.allocations()
+            ),
+            default=math.inf,
+        )
+    least = min(best["both"], best["s0"] + best["s1"])
+    plan = rramalloc.optimize_reload(case.network, hardware=hardware, inputs=inputs, work=4)
+    if not plan.cut_layers:
+        assert plan.lower_bound <= least * (1 + 1e-9)
+        assert plan.total_ns == pytest.approx(least)
+        assert plan.arrays.by_kind is not None

@@ -72,7 +72,7 @@ def test_no_allocation_is_written_faster_than_the_floor(mapping: Any, random: Ra
     network = random_network(random, 5, 4)
     made = writing(network, mapping, lanes=random.choice([1, 2, 7]))
     graph = made.graph
-    fewest = sum(made.of_stage(stage, block, 1).total() for stage, block in enumerate(graph.blocks))
+    fewest = sum(made.of_stage(stage, mode, 1).total() for stage, mode in enumerate(graph.modes))
     for _ in range(20):
         blocks = tuple(random_blocks(random, graph)) if mapping == "sdk" else graph.blocks
         copies = np.minimum(random_copies(random, graph), graph.in_blocks(blocks).windows)
