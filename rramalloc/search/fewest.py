@@ -6,20 +6,19 @@ Where the length of a step depends on the modes, a target in ns is one in steps 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import interval
 from rramalloc.search.auto import solve_to_target
 from rramalloc.search.bound.provers import refutes
-from rramalloc.search.descent import Descent
 from rramalloc.search.improve import Improver
 from rramalloc.search.interval import fewest_words
 from rramalloc.search.menu import Menu
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import Incumbent, StepBound, StepSearch
 from rramalloc.search.resources import Cost
+from rramalloc.search.step_search import StepBound, StepLengths, StepSearch
 from rramalloc.search.work import SECONDS_PER_WORK, Work
 from rramalloc.units import number_of
 
@@ -78,22 +77,66 @@ def solve_ns(problem: Problem, stop: Work, seed: int, target_ns: float) -> Answe
 
     The bound of a TargetError is 0: no search for the least latency is made.
     """
+    if stop.out_of_time:
+        raise TargetError(target_ns, 0.0, "ns", proven=False)
 
-    def arrays(found: Choice) -> float:
+    def steps_with(step_ns: float) -> int:
+        """Return the most steps of this length that meet the target."""
+        return int(target_ns * (1 + SAME_PRODUCT) / step_ns)
+
+    def value_of(found: Choice) -> float:
         latency_ns = found.makespan * problem.time.step_ns(found.copies, found.modes)
         return found.arrays if latency_ns <= target_ns * (1 + SAME_PRODUCT) else math.inf
 
-    incumbent = Incumbent(problem, arrays)
-    model = _FewestByStep(problem, incumbent, Descent(problem, Menu.of(problem), stop), stop, seed, target_ns)
-    if stop.out_of_time:
-        raise TargetError(target_ns, 0.0, "ns", proven=False)
-    bound = StepSearch.of(problem, model, model.cut).run(model.incumbent)
-    if model.incumbent.best is None:
+    def bound_of(relaxed: Problem, first_ns: float, last_ns: float, steps: int) -> float:  # noqa: ARG001
+        target = steps_with(first_ns)
+        if target < steps or refutes(relaxed, target, stop):
+            return math.inf
+        if relaxed.demand is not problem.demand:  # its budget is not of arrays alone
+            return problem.minimum
+        return _fewest_possible(relaxed, target, relaxed.budget, stop)
+
+    def search_of(relaxed: Problem, first_ns: float, last_ns: float, work: int) -> StepBound:
+        """Search with the steps that are sure to meet the target; the bound is of those that may."""
+        sure, least = steps_with(last_ns), bound_of(relaxed, first_ns, last_ns, 1)
+        stop.charge(SECONDS_PER_WORK)
+        if sure < 1 or least >= search.incumbent.value or relaxed.demand is not problem.demand:
+            return StepBound(least)
+        share, exact = stop.nested(work), sure == steps_with(first_ns)
+        try:
+            answer = solve(relaxed, share, seed, sure)
+        except TargetError as error:
+            return StepBound(math.inf if error.proven and exact else least)
+        except BudgetError:
+            return StepBound(least)
+        stop.charge(share.spent_s)
+        found = problem.choice(answer.choice.copies, answer.choice.modes)
+        search.incumbent.propose(found)
+        search.descent.improve(found, search.incumbent, _DESCENT_SHARE * stop.plan_s)
+        return StepBound(max(least, answer.lower_bound) if exact else least)
+
+    def cut(first_ns: float, last_ns: float) -> float | None:
+        """Return the longest step with which some number of steps meets the target, near the mean.
+
+        Up to there that number is sure to meet it, and beyond none as large does. None where all step
+        lengths of a range allow as many steps.
+        """
+        sure, most = steps_with(last_ns), steps_with(first_ns)
+        if sure == most:
+            return None
+        middle = round(target_ns / math.sqrt(first_ns * last_ns))
+        return target_ns / min(max(middle, sure + 1), most)
+
+    lengths = replace(StepLengths.of(problem), cut=cut)
+    search = StepSearch(problem, stop, lengths, value_of, bound_of, search_of)
+    bound = search.run()
+    incumbent = search.incumbent
+    if incumbent.best is None:
         raise TargetError(target_ns, 0.0, "ns", proven=math.isinf(bound))
-    fewest = round(model.incumbent.value)
+    fewest = round(incumbent.value)
     least = min(fewest, math.ceil(bound))
     words = fewest_words(least, fewest, f"{target_ns:.10g} ns")
-    return model.incumbent.answer(words, least)
+    return incumbent.answer(words, least)
 
 
 def for_interval(problem: Problem, longest: int) -> Answer:
@@ -130,62 +173,6 @@ def for_interval_ns(problem: Problem, stop: Work, target_ns: float) -> Answer:
         return answer
     best, least_ns = interval.least_product(problem, stop.nested(stop.work))
     raise TargetError(target_ns, least_ns, "ns", proven=proven, goal="interval", reached=best.value)
-
-
-@dataclass(eq=False)
-class _FewestByStep:
-    """The `StepModel` of the arrays."""
-
-    problem: Problem
-    incumbent: Incumbent
-    descent: Descent
-    stop: Work
-    seed: int
-    target_ns: float
-
-    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
-        """Return the fewest arrays with which single boxes do not refute `steps` of this length."""
-        target = self._steps(step_ns)
-        if target < steps or refutes(relaxed, target, self.stop):
-            return math.inf
-        if relaxed.demand is not self.problem.demand:  # its budget is not of arrays alone
-            return self.problem.minimum
-        return _fewest_possible(relaxed, target, relaxed.budget, self.stop)
-
-    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
-        """Search with the steps that are sure to meet the target; the bound is of those that may."""
-        sure, least = self._steps(longest_ns), self.bound(relaxed, step_ns, 1)
-        self.stop.charge(SECONDS_PER_WORK)
-        if sure < 1 or least >= self.incumbent.value or relaxed.demand is not self.problem.demand:
-            return StepBound(least)
-        share, exact = self.stop.nested(work), sure == self._steps(step_ns)
-        try:
-            answer = solve(relaxed, share, self.seed, sure)
-        except TargetError as error:
-            return StepBound(math.inf if error.proven and exact else least)
-        except BudgetError:
-            return StepBound(least)
-        self.stop.charge(share.spent_s)
-        found = self.problem.choice(answer.choice.copies, answer.choice.modes)
-        self.incumbent.propose(found)
-        self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
-        return StepBound(max(least, answer.lower_bound) if exact else least)
-
-    def cut(self, step_ns: float, longest_ns: float) -> float | None:
-        """Return the longest step with which some number of steps meets the target, near the mean.
-
-        Up to there that number is sure to meet it, and beyond none as large does. None where all step lengths
-        of a range allow as many steps.
-        """
-        sure, most = self._steps(longest_ns), self._steps(step_ns)
-        if sure == most:
-            return None
-        middle = round(self.target_ns / math.sqrt(step_ns * longest_ns))
-        return self.target_ns / min(max(middle, sure + 1), most)
-
-    def _steps(self, step_ns: float) -> int:
-        """Return the most steps of this length that meet the target."""
-        return int(self.target_ns * (1 + SAME_PRODUCT) / step_ns)
 
 
 def _fewest_possible(problem: Problem, target: int, fewest: int, stop: Work) -> int:

@@ -28,7 +28,7 @@ from rramalloc.search.descent import Descent
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.improve import LEAST_REDUCTION, Improver
 from rramalloc.search.kernels.slots import NEVER
-from rramalloc.search.menu import Menu
+from rramalloc.search.menu import Menu, fed_by
 from rramalloc.search.objective import (
     FewestArrays,
     Interval,
@@ -642,18 +642,12 @@ def _explored(
     work, archives = max(1, int(_SEARCHING * stop.work / len(limits_ns))), list[Archive]()
     for limit_ns in limits_ns:
         share = stop.nested(work)
-        archive = explore(_capped(problem, step_time, limit_ns), share, seed)
+        archive = explore(fed_by(problem, limit_ns), share, seed)
         stop.charge(share.spent_s)
         archives.append(archive)
         if on_progress is not None:
             on_progress(len(archive.steps), _SEARCHING * len(archives) / len(limits_ns))
     return archives
-
-
-def _capped(problem: Problem, step_time: StepTime, longest_ns: float) -> Problem:
-    """Return the problem with the copies that steps of a length can feed; it holds all such allocations."""
-    most = np.minimum(step_time.most_copies(longest_ns, problem.smallest), problem.graph.windows)
-    return problem.with_most(np.maximum(most, problem.smallest))
 
 
 def _bounds_ns(
@@ -665,7 +659,7 @@ def _bounds_ns(
     """
     shortest, longest = step_time.step_ns(problem.smallest), step_time.step_ns(problem.largest)
     edges = np.geomspace(shortest, longest, _PIECES + 1).tolist() if longest > shortest else [shortest] * 2
-    bounders = [Bounder(_capped(problem, step_time, high_ns)) for _, high_ns in pairwise(edges)]
+    bounders = [Bounder(fed_by(problem, high_ns)) for _, high_ns in pairwise(edges)]
     steps, prices = [1] * len(bounders), [-1] * len(bounders)
     bounds_ns, stride = [0.0] * len(budgets), -(-len(budgets) // _BUDGETS)
     for place in range(len(budgets) - 1, -1, -1):

@@ -8,20 +8,15 @@ until the bounds of all reach the best product, so the result is exact (docs/sou
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
-from typing_extensions import override
 
 from rramalloc.errors import BudgetError
-from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import cost
 from rramalloc.search.menu import (
     Menu,
-    access_of_modes,
     all_modes,
     copies_alone,
     fed_by,
@@ -29,195 +24,68 @@ from rramalloc.search.menu import (
     step_of_modes,
 )
 from rramalloc.search.problem import Answer, Choice, Problem
-from rramalloc.search.ranges import ByLength, Incumbent, Piece, close_ranges, step_time_of
-from rramalloc.search.resources import Cost, Option, cheapest_options
+from rramalloc.search.ranges import Incumbent, step_time_of
+from rramalloc.search.resources import Cost
 from rramalloc.search.sequential import least_access
+from rramalloc.search.step_search import IntervalRanges, StepBound, StepSearch
 from rramalloc.search.work import Work
 from rramalloc.timing.simulate import Copies
-
-
-@dataclass(eq=False)
-class IntervalSearch:
-    """The intervals that allocations of a problem can have, and the search for the shortest step with one."""
-
-    problem: Problem
-    incumbent: Incumbent
-    stop: Work
-
-    def __post_init__(self) -> None:
-        self.menu = Menu.of(self.problem)
-
-    @cached_property
-    def lengths(self) -> Ints:
-        """Every length of a stage that can be the interval, the shortest first."""
-        return self.menu.intervals(self.problem)
-
-    @cached_property
-    def _access_ns(self) -> list[Floats]:
-        """Access of every mode of every stage, or the step that it needs where the memory is its own."""
-        needed = access_of_modes if step_time_of(self.problem).shared else step_of_modes
-        return [needed(self.problem, i, own) for i, own in enumerate(self.menu.stages)]
-
-    @cached_property
-    def _stages(self) -> list[ByLength]:
-        return [ByLength.of(*each) for each in zip(self.menu.stages, self._access_ns, strict=True)]
-
-    def run(self) -> float:
-        """Search the intervals, which pieces have by their numbers; return a value that none undercuts."""
-        pieces = [self._piece(-1, len(self.lengths) - 1)] if len(self.lengths) else []
-        return close_ranges(pieces, self._parts, self.incumbent, self.stop)
-
-    def _piece(self, low: int, high: int) -> Piece:
-        return Piece(low, high, self.floor(int(self.lengths[low + 1]), int(self.lengths[high])))
-
-    def _parts(self, piece: Piece) -> Sequence[Piece]:
-        """Return the halves of a piece, or a single interval that is worked out, once."""
-        low, high = int(piece.low), int(piece.high)
-        if math.isinf(piece.bound):  # no allocation is in it
-            return []
-        if low + 1 < high:
-            middle = (low + 1 + high) // 2
-            return [self._piece(low, middle), self._piece(middle, high)]
-        worked_out = self.work_out(int(self.lengths[high]))
-        return [] if worked_out <= piece.bound else [replace(piece, bound=worked_out)]
-
-    def floor(self, first: int, last: int) -> float:
-        """Return a value that no allocation with an interval from `first` to `last` undercuts."""
-        return first * self.shortest_step_ns(last)
-
-    def work_out(self, length: int) -> float:
-        """Propose the best allocation with an interval; return a lower bound of all with that interval."""
-        return length * self.search(length)
-
-    def shortest_step_ns(self, longest: int) -> float:
-        """Return a step length that no allocation with such an interval undercuts, whatever its arrays."""
-        step_time = step_time_of(self.problem)
-        each = [stage.least_ns(longest) for stage in self._stages]
-        return max(step_time.compute_ns, float(sum(each)) if step_time.shared else max(each))
-
-    def search(self, longest: int) -> float:
-        """Propose the allocation with the shortest step for an interval; return a lower bound of its step."""
-        self.stop.charge(cost.INTERVAL_STAGE * len(self.problem.demand))
-        cheapest = self.menu.choice(self.problem, self.menu.cheapest(longest)[0])
-        self.incumbent.propose(cheapest)
-        least_ns = self.shortest_step_ns(longest)
-        if self.incumbent.value <= longest * least_ns * (1 + SAME_PRODUCT):  # the bound is attained
-            return least_ns
-        limited = limited_to(self.problem, longest)
-        if step_time_of(self.problem).shared:
-            fed = least_access(limited, self.stop.nested(self.stop.work))
-            self.incumbent.propose(fed.choice)
-            return max(least_ns, fed.lower_bound)
-        return max(least_ns, self._least_longest_access(limited, least_ns))
-
-    def _least_longest_access(self, problem: Problem, least_ns: float) -> float:
-        """Return the shortest step whose modes fit the budget, by bisection over all that there are."""
-        per_stage = all_modes(problem)
-        every = [step_of_modes(problem, stage, each) for stage, each in enumerate(per_stage)]
-        steps = np.unique(np.maximum(np.concatenate(every), least_ns))
-        low, high = 0, len(steps) - 1
-        while low < high:
-            middle = (low + high) // 2
-            try:
-                fed = fed_by(problem, float(steps[middle]))
-            except BudgetError:
-                low = middle + 1
-                continue
-            high = middle
-            menu = Menu.of(fed)
-            self.incumbent.propose(menu.choice(fed, menu.cheapest(2**60)[0]))
-        return float(steps[low])
-
-
-@dataclass(eq=False)
-class ArraysForInterval(IntervalSearch):
-    """The fewest arrays with which interval * step_ns is at most a target, stage by stage.
-
-    For every interval the target is a longest step. Where all stages share the bandwidth their access sums
-    up to a step: over modes that is a knapsack for each number of arrays.
-    """
-
-    target_ns: float = math.inf
-
-    @cached_property
-    def lengths(self) -> Ints:
-        """Every length of a stage that can be the interval and meets the target with the shortest step."""
-        own = self.menu.intervals(self.problem)
-        return own[own * step_time_of(self.problem).compute_ns <= self._most_ns]
-
-    @property
-    def _most_ns(self) -> float:
-        return self.target_ns * (1 + SAME_PRODUCT)
-
-    def value(self, found: Choice) -> float:
-        """Return the arrays of an allocation, infinity where its interval is too long."""
-        interval = self.problem.time.interval(found.copies, found.modes)
-        step_ns = self.problem.time.step_ns(found.copies, found.modes)
-        return found.arrays if interval * step_ns <= self._most_ns else math.inf
-
-    @override
-    def floor(self, first: int, last: int) -> float:
-        if first * self.shortest_step_ns(last) > self._most_ns:
-            return math.inf
-        return self._fewest(last, self._most_ns / first)[1]
-
-    @override
-    def work_out(self, length: int) -> float:
-        self.stop.charge(cost.INTERVAL_STAGE * len(self.menu.stages))
-        rows, fewest = self._fewest(length, self._most_ns / length)
-        if not rows:
-            return fewest
-        blocks = tuple(own.mode(row) for own, row in zip(self.menu.stages, rows, strict=True))
-        copies = [int(own.low[row]) for own, row in zip(self.menu.stages, rows, strict=True)]
-        found = self.problem.choice(np.array(copies), blocks)
-        self.incumbent.propose(found)
-        if math.isfinite(self.value(found)):  # of copies alone always: the fewest have the least access too
-            return fewest
-        low, high = int(fewest), self.problem.budget + 1
-        while low < high:
-            middle = (low + high) // 2
-            fitting = limited_to(replace(self.problem, budget=Cost(middle)), length)
-            share = self.stop.nested(self.stop.work)
-            least = least_access(fitting, share)
-            self.stop.charge(share.spent_s)
-            self.incumbent.propose(least.choice)
-            if least.lower_bound * length > self._most_ns:
-                low = middle + 1
-            else:
-                high = middle
-        return low if low <= self.problem.budget else math.inf
-
-    def _fewest(self, longest: int, step_ns: float) -> tuple[list[int], float]:
-        """Return the entry of every stage with the least cost within a length and an access, and its bound.
-
-        All stages together keep to every limit. No entries, and infinity, where none do.
-        """
-        options, every, axes = list[list[Option]](), list[list[int]](), self.problem.resources.axes
-        for own, access_ns in zip(self.menu.stages, self._access_ns, strict=True):
-            rows = np.flatnonzero((own.length <= longest) & (access_ns <= step_ns))
-            order = rows[np.lexsort((own.length[rows], access_ns[rows], own.arrays[rows]))]
-            pairs = np.stack([own.each.kind[order], own.each.sensitivity[order]], axis=1)
-            best = order[np.sort(np.unique(pairs, axis=0, return_index=True)[1])].tolist()
-            every.append(best)
-            options.append(own.options(best, axes))
-        chosen, fewest = cheapest_options(options, axes)
-        entries = [some[at] for some, at in zip(every, chosen, strict=True)] if chosen else []
-        return entries, fewest if fewest < 2**60 else math.inf
 
 
 def fewest_arrays(problem: Problem, stop: Work, target_ns: float) -> tuple[Answer | None, bool]:
     """Return the fewest arrays whose interval * step_ns is at most a target; None where none was found.
 
-    Its bound is of the arrays. The second value says whether that is proven.
+    For every interval the target is a longest step. Where all stages share the bandwidth their access sums
+    up to a step: over modes that is a knapsack for each number of arrays. The bound is of the arrays; the
+    second value says whether it is proven.
     """
-    intervals = ArraysForInterval(problem, Incumbent(problem, lambda _: math.inf), stop, target_ns)
-    incumbent = intervals.incumbent = Incumbent(problem, intervals.value)
-    bound = intervals.run()
+    search = search_of_fewest(problem, stop, target_ns)
+    bound = search.run()
+    incumbent = search.incumbent
     if incumbent.best is None:
         return None, math.isinf(bound)
     least = min(math.ceil(bound * (1 - SAME_PRODUCT)), incumbent.best.arrays)
     words = fewest_words(least, incumbent.best.arrays, f"an interval of {target_ns:.10g} ns")
     return incumbent.answer(words, least), least == incumbent.best.arrays
+
+
+def search_of_fewest(problem: Problem, stop: Work, target_ns: float) -> StepSearch:
+    """Return the search over intervals for the fewest arrays whose interval * step_ns is at most a target."""
+    most_ns = target_ns * (1 + SAME_PRODUCT)
+    intervals = IntervalRanges(problem, most_ns)
+
+    def value_of(found: Choice) -> float:
+        return found.arrays if _product(found) <= most_ns else math.inf
+
+    def bound_of(_: Problem, first: float, last: float, steps: int) -> float:  # noqa: ARG001
+        if first * intervals.shortest_step_ns(last) > most_ns:
+            return math.inf
+        return intervals.fewest(last, most_ns / first)[1]
+
+    def search_of(_: Problem, length: float, last: float, work: int) -> StepBound:  # noqa: ARG001
+        stop.charge(cost.INTERVAL_STAGE * len(intervals.menu.stages))
+        found, fewest = intervals.fewest(length, most_ns / length)
+        if found is None:
+            return StepBound(fewest)
+        search.incumbent.propose(found)
+        if math.isfinite(value_of(found)):  # of copies alone always: the fewest have the least access too
+            return StepBound(fewest)
+        low, high = int(fewest), problem.budget + 1
+        while low < high:
+            middle = (low + high) // 2
+            fitting = limited_to(replace(problem, budget=Cost(middle)), int(length))
+            share = stop.nested(stop.work)
+            least = least_access(fitting, share)
+            stop.charge(share.spent_s)
+            search.incumbent.propose(least.choice)
+            if least.lower_bound * length > most_ns:
+                low = middle + 1
+            else:
+                high = middle
+        return StepBound(low if low <= problem.budget else math.inf)
+
+    search = StepSearch(problem, stop, intervals, value_of, bound_of, search_of)
+    return search
 
 
 def fewest_words(least: int, found: int, target: str) -> str:
@@ -228,14 +96,54 @@ def fewest_words(least: int, found: int, target: str) -> str:
 
 def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
     """Return the allocation with the smallest interval * step_ns, and a bound of that product."""
+    intervals = IntervalRanges(problem)
 
-    def product(found: Choice) -> float:
-        return problem.time.interval(found.copies, found.modes) * problem.time.step_ns(
-            found.copies, found.modes
-        )
+    def bound_of(_: Problem, first: float, last: float, steps: int) -> float:  # noqa: ARG001
+        return first * intervals.shortest_step_ns(last)
 
-    incumbent = Incumbent(problem, product)
-    return incumbent, IntervalSearch(problem, incumbent, stop).run()
+    def search_of(_: Problem, length: float, last: float, work: int) -> StepBound:  # noqa: ARG001
+        """Propose the allocation with the shortest step for an interval."""
+        stop.charge(cost.INTERVAL_STAGE * len(problem.demand))
+        menu, incumbent = intervals.menu, search.incumbent
+        incumbent.propose(menu.choice(problem, menu.cheapest(int(length))[0]))
+        least_ns = intervals.shortest_step_ns(length)
+        if incumbent.value <= length * least_ns * (1 + SAME_PRODUCT):  # the bound is attained
+            return StepBound(length * least_ns)
+        limited = limited_to(problem, int(length))
+        if not step_time_of(problem).shared:
+            return StepBound(length * _least_longest_access(limited, least_ns, incumbent))
+        fed = least_access(limited, stop.nested(stop.work))
+        incumbent.propose(fed.choice)
+        return StepBound(length * max(least_ns, fed.lower_bound))
+
+    search = StepSearch(problem, stop, intervals, _product, bound_of, search_of)
+    bound = search.run()
+    return search.incumbent, bound
+
+
+def _product(found: Choice) -> float:
+    """Return interval * step_ns of an allocation."""
+    time = found.problem.time
+    return time.interval(found.copies, found.modes) * time.step_ns(found.copies, found.modes)
+
+
+def _least_longest_access(problem: Problem, least_ns: float, incumbent: Incumbent) -> float:
+    """Return the shortest step, from `least_ns` on, whose modes fit the budget, by bisection over all."""
+    per_stage = all_modes(problem)
+    every = [step_of_modes(problem, stage, each) for stage, each in enumerate(per_stage)]
+    steps = np.unique(np.maximum(np.concatenate(every), least_ns))
+    low, high = 0, len(steps) - 1
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            fed = fed_by(problem, float(steps[middle]))
+        except BudgetError:
+            low = middle + 1
+            continue
+        high = middle
+        menu = Menu.of(fed)
+        incumbent.propose(menu.choice(fed, menu.cheapest(2**60)[0]))
+    return float(steps[low])
 
 
 def even_copies(problem: Problem) -> Copies:

@@ -39,12 +39,11 @@ from rramalloc.search.ranges import (
     Incumbent,
     LimitSearch,
     Piece,
-    StepBound,
-    StepSearch,
     close_ranges,
     step_time_of,
 )
 from rramalloc.search.resources import Cost
+from rramalloc.search.step_search import StepBound, StepLengths, StepSearch
 from rramalloc.search.target import NO_TARGET, Target
 from rramalloc.search.work import SECONDS_PER_WORK, OutOfTime, Work
 from rramalloc.timing.access import StepTime
@@ -252,19 +251,20 @@ class Latency(TimeObjective):
 
     def solve_by_step(self, stop: Work, seed: int) -> Answer:
         """Search over all step lengths for the least latency in ns."""
-        model, bound_ns = _LatencyByStep.of(self.problem, stop, seed, inputs=self.inputs), 0.0
-        run_ns = model.run()
+        search, bound_ns = _latency_by_step(self.problem, stop, seed, inputs=self.inputs), 0.0
+        elsewhere_s = 0.0  # work of other searches, which does not count as that of this one
+        run_ns = max(search.run(), step_time_of(self.problem).compute_ns)
         if self.inputs > 1:  # the answer is no worse than those for the latency and for the interval
             for times, objective in ((1, Latency(self.problem)), (self.inputs - 1, Interval(self.problem))):
                 share = stop.nested(stop.work)
                 answer = objective.solve(share, seed)
                 bound_ns += times * answer.lower_bound
-                model.incumbent.propose(self.problem.choice(answer.choice.copies, answer.choice.modes))
-                model.elsewhere_s += share.spent_s
+                search.incumbent.propose(self.problem.choice(answer.choice.copies, answer.choice.modes))
+                elsewhere_s += share.spent_s
         bound_ns = max(bound_ns, run_ns)
-        stop.charge(model.elsewhere_s)
+        stop.charge(elsewhere_s)
         words = f"latency bound {duration(bound_ns)} over all step times, by branch and bound on each range"
-        return model.incumbent.answer(words, bound_ns)
+        return search.incumbent.answer(words, bound_ns)
 
     @override
     def bound(self, steps: int, stop: Work) -> float:
@@ -337,91 +337,65 @@ class LatencyNs(Latency):
             )
 
 
-@dataclass(eq=False)
-class _LatencyByStep:
-    """`StepModel` of the latency in ns, of allocations whose interval does not exceed a limit in ns."""
+def _latency_by_step(
+    problem: Problem, stop: Work, seed: int, most_interval_ns: float = math.inf, inputs: int = 1
+) -> StepSearch:
+    """Return the search over step lengths for the least latency in ns, begun with the fewest arrays.
 
-    problem: Problem
-    incumbent: Incumbent
-    descent: Descent
-    stop: Work
-    seed: int
-    most_interval_ns: float
-    inputs: int
-    elsewhere_s: float = 0.0
-    """Work of other searches, which does not count as that of this one."""
+    most_interval_ns: that no allocation may exceed; inputs: that stream.
+    """
+    menu = Menu.of(problem)
 
-    @classmethod
-    def of(
-        cls, problem: Problem, stop: Work, seed: int, most_interval_ns: float = math.inf, inputs: int = 1
-    ) -> _LatencyByStep:
-        """Begin with the fewest arrays."""
-        menu = Menu.of(problem)
+    def value_of(found: Choice) -> float:
+        step_ns = problem.time.step_ns(found.copies, found.modes)
+        too_long = math.isfinite(most_interval_ns) and (
+            problem.time.interval(found.copies, found.modes) * step_ns > most_interval_ns
+        )
+        return math.inf if too_long else stream.steps_of(found, inputs) * step_ns
 
-        def value(found: Choice) -> float:
-            step_ns = problem.time.step_ns(found.copies, found.modes)
-            too_long = math.isfinite(most_interval_ns) and (
-                problem.time.interval(found.copies, found.modes) * step_ns > most_interval_ns
-            )
-            return math.inf if too_long else stream.steps_of(found, inputs) * step_ns
-
-        incumbent = Incumbent(problem, value)
-        descent = Descent(problem, menu, stop)
-        model = cls(problem, incumbent, descent, stop, seed, most_interval_ns, inputs)
-        model.update(menu.choice(problem, menu.smallest))
-        for start in problem.starts(stop):
-            incumbent.propose(start)
-        if incumbent.best is not None:
-            model.update(incumbent.best)
-        return model
-
-    def run(self) -> float:
-        """Search over all step lengths; return a latency that no allocation with the interval undercuts."""
-        if self.stop.out_of_time:
-            return step_time_of(self.problem).compute_ns
-        return StepSearch.of(self.problem, self).run(self.incumbent)
-
-    def update(self, found: Choice) -> None:
-        """Propose an allocation to the incumbent, and the best that a descent from it finds."""
-        self.descent.update(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
-
-    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
-        """Return the steps of a bound that takes no search, times the length of a step."""
-        allowed = self._with_step(relaxed, step_ns)
-        if allowed is None:
-            return math.inf
-        if not self.stop.out_of_time:  # the cheapest modes for the smallest interval cost little to find
-            menu = Menu.of(allowed)
-            state, _ = menu.cheapest(menu.smallest_interval(allowed))
-            for start in (state, menu.smallest):
-                self.incumbent.propose(menu.choice(self.problem, start))
-        least = quick_bound(allowed, self.stop)
-        if self.inputs > 1:
-            least += (self.inputs - 1) * Menu.of(allowed).smallest_interval(allowed)
-        return max(least, steps) * step_ns
-
-    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
-        """Search the least steps with what `longest_ns` can feed."""
-        allowed = self._with_step(relaxed, step_ns)
-        if allowed is None:
-            return StepBound(math.inf)
-        share = self.stop.nested(work)
-        answer = stream.solve(allowed, share, self.seed, self.inputs)
-        self.stop.charge(max(share.spent_s, SECONDS_PER_WORK))
-        found = self.problem.choice(answer.choice.copies, answer.choice.modes)
-        if self.problem.holds(found.copies, found.modes):
-            self.update(found)
-        least = round(answer.lower_bound)
-        return StepBound(least * step_ns, least)
-
-    def _with_step(self, relaxed: Problem, step_ns: float) -> Problem | None:
+    def allowed(relaxed: Problem, step_ns: float) -> Problem | None:
         """Return the problem with stages short enough for the interval; None if no allocation is."""
-        if math.isinf(self.most_interval_ns):
+        if math.isinf(most_interval_ns):
             return relaxed
         try:
-            return limited_to(relaxed, int(self.most_interval_ns / step_ns))
+            return limited_to(relaxed, int(most_interval_ns / step_ns))
         except BudgetError:
             return None
+
+    def bound_of(relaxed: Problem, first_ns: float, last_ns: float, steps: int) -> float:  # noqa: ARG001
+        """Return the steps of a bound that takes no search, times the length of a step."""
+        short = allowed(relaxed, first_ns)
+        if short is None:
+            return math.inf
+        if not stop.out_of_time:  # the cheapest modes for the smallest interval cost little to find
+            of_range = Menu.of(short)
+            state, _ = of_range.cheapest(of_range.smallest_interval(short))
+            for start in (state, of_range.smallest):
+                search.incumbent.propose(of_range.choice(problem, start))
+        least = quick_bound(short, stop)
+        if inputs > 1:
+            least += (inputs - 1) * Menu.of(short).smallest_interval(short)
+        return max(least, steps) * first_ns
+
+    def search_of(relaxed: Problem, first_ns: float, last_ns: float, work: int) -> StepBound:  # noqa: ARG001
+        """Search the least steps with what the longest step can feed."""
+        short = allowed(relaxed, first_ns)
+        if short is None:
+            return StepBound(math.inf)
+        share = stop.nested(work)
+        answer = stream.solve(short, share, seed, inputs)
+        stop.charge(max(share.spent_s, SECONDS_PER_WORK))
+        search.update(answer.choice)
+        least = round(answer.lower_bound)
+        return StepBound(least * first_ns, least)
+
+    search = StepSearch(problem, stop, StepLengths.of(problem), value_of, bound_of, search_of)
+    search.update(menu.choice(problem, menu.smallest))
+    for start in problem.starts(stop):
+        search.incumbent.propose(start)
+    if search.incumbent.best is not None:
+        search.update(search.incumbent.best)
+    return search
 
 
 class Interval(TimeObjective):
@@ -462,15 +436,15 @@ class Interval(TimeObjective):
             return replace(answer, lower_bound=bound, proof=words)
         incumbent, bound_ns = interval.least_product(problem, stop)
         reached_ns = incumbent.value * (1 + SAME_SUM)
-        model = _LatencyByStep.of(problem, stop, seed, reached_ns)
+        search = _latency_by_step(problem, stop, seed, reached_ns)
         if incumbent.best is not None:
-            model.update(incumbent.best)
-        latency_ns = model.run()
+            search.update(incumbent.best)
+        latency_ns = search.run()
         words = (
             f"interval bound {duration(bound_ns)} over all step times, by trying every interval; "
             f"latency at that interval at least {duration(latency_ns)}"
         )
-        return model.incumbent.answer(words, bound_ns)
+        return search.incumbent.answer(words, bound_ns)
 
     @override
     def floor(self, fewest_arrays: int, most_arrays: int, latency_ns: float, stop: Work) -> float:

@@ -24,7 +24,6 @@ from rramalloc.network.network import Network
 from rramalloc.search import auto, interval
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.menu import Menu, on_each_kind
-from rramalloc.search.ranges import Incumbent
 from rramalloc.search.work import Work
 
 LITTLE, SMALL, LARGE = 2, 60_000, 16_000
@@ -194,9 +193,9 @@ def test_an_interval_that_no_choice_of_kinds_reaches() -> None:
     """docs/sources/model.md 18: with one small and one large array a and b take 4 steps; none takes 1."""
     memory = {"bandwidth_gb_s": 1.0, "reuse": "none", "scope": "shared"}
     problem = Case(HAND, hardware(1, 1, timing={"step_ns": 10.0}, memory=memory)).problem(MAX_ARRAYS)
-    search = interval.ArraysForInterval(problem, Incumbent(problem, lambda _: 0.0), Work(), target_ns=1e9)
-    assert search.floor(1, 1) == search.work_out(1) == math.inf
-    assert search.floor(4, 4) == search.work_out(4) == problem.minimum
+    search = interval.search_of_fewest(problem, Work(), 1e9)
+    assert search.bound_of(problem, 1, 1, 1) == search.search_of(problem, 1, 1, 1).value == math.inf
+    assert search.bound_of(problem, 4, 4, 1) == search.search_of(problem, 4, 4, 1).value == problem.minimum
 
 
 def test_bits_without_a_choice_stay_on_each_kind_alone() -> None:

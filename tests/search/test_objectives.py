@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -24,8 +25,7 @@ from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 from rramalloc.search import fewest
 from rramalloc.search.objective import Latency, steps_within
-from rramalloc.search.problem import Problem
-from rramalloc.search.ranges import StepBound, StepSearch
+from rramalloc.search.step_search import StepLengths
 from rramalloc.search.target import Target
 from rramalloc.search.work import Work
 from rramalloc.timing.access import StepTime
@@ -106,18 +106,6 @@ def with_memory(
     return replace(case, problem=replace(case.problem, step_time=StepTime(compute, access, shared))), steps_ns
 
 
-class NoBound:
-    """A model of step lengths that knows nothing of them."""
-
-    stop = Work()
-
-    def bound(self, relaxed: Problem, step_ns: float, steps: int) -> float:
-        return 0.0
-
-    def search(self, relaxed: Problem, step_ns: float, longest_ns: float, work: int) -> StepBound:
-        return StepBound(0.0, 1)
-
-
 @pytest.mark.parametrize("shared", [False, True], ids=["per layer", "shared"])
 @settings(max_examples=12)
 @given(random=randoms)
@@ -125,8 +113,8 @@ def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -
     """Ranges hold the step of every allocation; of all these the search finds the least latency."""
     case, steps_ns = with_memory(random, random_problem(random, 8, 5, ANY, 3), shared=shared)
     problem, optimum = case.problem, float((case.makespans * steps_ns).min())
-    search = StepSearch.of(problem, NoBound(), 1)
-    ends = [search.lengths.possible(piece.low, piece.high) for piece in search.pieces()]
+    lengths = StepLengths.of(problem)
+    ends = [lengths.possible(low, high) for low, high in pairwise([0.0, *lengths.edges()])]
     held = [(steps_ns >= first * (1 - 1e-9)) & (steps_ns <= last * (1 + 1e-9)) for first, last in ends]
     assert np.any(held, axis=0).all()
     answer = Latency(problem).solve(Work(work=10), 0)
