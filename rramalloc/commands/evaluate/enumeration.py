@@ -133,7 +133,8 @@ class Busiest(NamedTuple):
     @classmethod
     def of(cls, task: LayerTask, parts: TaskSplit) -> Busiest:
         """Return the subtask of a task that takes longest, the first of equals."""
-        timed = [(part, task.terms(part.share, part.split, part.rates)) for part in parts]
+        each = [(part, task._replace(compute_ns=part.compute_ns)) for part in parts]
+        timed = [(part, own.terms(part.share, part.split, part.rates)) for part, own in each]
         part, terms = max(timed, key=lambda entry: entry[1].total_ns)
         return cls(len(parts), float(part.share), part.split, terms)
 

@@ -28,6 +28,7 @@ from rramalloc.commands.evaluate.tasks import LayerTask, check_task_names, tasks
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.files import as_utf8
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import HardwareLike, as_hardware
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.hardware.preset_files import DEFAULT_PRESET
@@ -36,21 +37,20 @@ from rramalloc.importers import NetworkLike, network_of
 from rramalloc.mapping.demand import demands
 from rramalloc.mapping.modes import breakpoints
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.ndarrays import Floats
-from rramalloc.network.network import Network
+from rramalloc.ndarrays import Floats, Ints
 from rramalloc.records import brief, check_range
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.knapsack import Knapsack, least_sum
 from rramalloc.search.work import Work
 from rramalloc.timing.latency_table import LatencyTableLike
-from rramalloc.timing.measured_steps import measured_steps
+from rramalloc.timing.measured_steps import MeasuredSteps, measured_steps
 
 
 def plan_of_copies(
     name: str,
     copies: MappingOf[str, int],
-    demand: Sequence[int],
     tasks: Sequence[LayerTask],
+    demand: Sequence[int],
     chip: ChipPerformance,
     where: str,
 ) -> StrategyPlan:
@@ -113,50 +113,100 @@ def _named(allocations: Sequence[AllocationInput]) -> list[str]:
     ]
 
 
-def _demands(
-    network: Network, tasks: Sequence[LayerTask], hardware: Hardware, options: MappingOptions
-) -> list[int]:
-    """Return the arrays of one copy of every task; 0 for operators without weights."""
-    stages = {stage.name: stage for stage in options.timed_stages(network)}
-    layers = [stages[task.name] for task in tasks if task.is_layer]
-    needs = iter(demands(network, layers, hardware, options))
-    return [next(needs) if task.is_layer else 0 for task in tasks]
+EngineTasks = tuple[Sequence[LayerTask], Sequence[int]]
+"""The tasks of a network as a kind of arrays or digital units computes them, and the arrays of one copy of
+each, 0 of operators without weights."""
+
+
+def _on_each_kind(
+    case: Case, chip: ChipPerformance, options: MappingOptions, measured: MeasuredSteps | None = None
+) -> list[EngineTasks]:
+    """Return the tasks of a case on every kind that its hardware has; options: of the layout of weights."""
+    each = list[EngineTasks]()
+    stages = {stage.name: stage for stage in options.timed_stages(case.network)}
+    for own in case.hardware.each_kind:
+        tasks = tasks_of(case.network, chip, own.precision, case.mapping, own, measured)
+        layers = [stages[task.name] for task in tasks if task.is_layer]
+        needs = iter(demands(case.network, layers, own, options))
+        each.append((tasks, [next(needs) if task.is_layer else 0 for task in tasks]))
+    return each
+
+
+def _on_kinds(each: Sequence[EngineTasks], kinds: MappingOf[str, int]) -> EngineTasks:
+    """Return the tasks and demands on the kind of every layer by name."""
+    at = [kinds.get(task.name, 0) for task in each[0][0]]
+    tasks = [each[kind][0][place] for place, kind in enumerate(at)]
+    return tasks, [each[kind][1][place] for place, kind in enumerate(at)]
+
+
+def _kinds_of(allocation: AllocationInput, case: Case, each: Sequence[EngineTasks]) -> dict[str, int]:
+    """Return the kind of every layer of an allocation. Raises SpecError where there are too few of one."""
+    kinds = case.hardware.kinds
+    if kinds is None and not allocation.kinds:
+        return {}
+    modes = allocation.modes(case.stages, kinds)
+    of_layers = {name: mode.kind for name, mode in zip(case.stages.names, modes, strict=True)}
+    used = np.zeros(len(each), dtype=np.int64)
+    for task, arrays in zip(*_on_kinds(each, of_layers), strict=True):
+        used[of_layers.get(task.name, 0)] += arrays * allocation.copies.get(task.name, 1)
+    for kind, arrays in zip(kinds or (), used.tolist(), strict=True):
+        if arrays > (kind.arrays or arrays):
+            words = f"takes {arrays} of kind {kind.name!r}, the chip has {kind.arrays}"
+            raise SpecError(allocation.where, f"{words}: give fewer copies, or another kind")
+    return of_layers
 
 
 def propose_copies(
-    tasks: Sequence[LayerTask], demand: Sequence[int], chip: ChipPerformance, arrays: int
+    each: Sequence[EngineTasks], kinds: Sequence[Kind], chip: ChipPerformance, arrays: int
 ) -> tuple[Proposal, StrategyPlan]:
-    """Return the copies of least total time with at most `arrays` arrays. demand: of one copy of each
-    task.
+    """Return the kinds and copies of least total time with at most `arrays` arrays.
 
-    Times are separable, so a choice per layer under one budget: exact (`rramalloc.search.knapsack`).
+    each: the tasks on every kind; kinds: none where there is one, whose arrays are limited, too.
+    Times are separable, so a choice per layer under these budgets: exact (`rramalloc.search.knapsack`).
     """
-    useful = [_useful(task, of_copy, chip, arrays) for task, of_copy in zip(tasks, demand, strict=True)]
-    minimum = sum(copies[0] * of_copy for copies, of_copy in zip(useful, demand, strict=True))
-    if minimum > arrays:
-        needs = [(task.name, of_copy) for task, of_copy in zip(tasks, demand, strict=True) if of_copy]
-        raise BudgetError(minimum, arrays, needs)
-    costs = list[Floats]()
-    for task, each_count in zip(tasks, useful, strict=True):
-        shares = (task.even_shares(count, "windows")[0] for count in each_count)
-        costs.append(np.array([task.terms(share, "windows", chip.own_rates).total_ns for share in shares]))
-    taken = [np.array(counts)[:, None] * of_copy for counts, of_copy in zip(useful, demand, strict=True)]
-    options = Knapsack.of(costs, taken, [arrays], SAME_SUM)
+    limits = [kind.arrays or arrays for kind in kinds]
+    names = [task.name for task in each[0][0]]
+    costs, taken, choices = list[Floats](), list[Ints](), list[list[tuple[int, int]]]()
+    for place, task in enumerate(each[0][0]):
+        some = [
+            (kind, count)
+            for kind, (tasks, demand) in enumerate(each if task.is_layer else each[:1])
+            for count in _useful(tasks[place], demand[place], chip, min([arrays, *limits[kind : kind + 1]]))
+        ]
+        times = [(each[kind][0][place], task.even_shares(count, "windows")[0]) for kind, count in some]
+        needs = np.array([count * each[kind][1][place] for kind, count in some])[:, None]
+        is_of = [[True, *(kind == number for number in range(len(kinds)))] for kind, _ in some]
+        choices.append(some)
+        costs.append(np.array([own.terms(share, "windows", chip.own_rates).total_ns for own, share in times]))
+        taken.append(needs * np.array(is_of))
+    least = [(name, int(own[:, 0].min())) for name, own in zip(names, taken, strict=True)]
+    if (minimum := sum(own for _, own in least)) > arrays:
+        raise BudgetError(minimum, arrays, [(name, own) for name, own in least if own])
+    options = Knapsack.of(costs, taken, [arrays, *limits], SAME_SUM)
     chosen, _, proven = least_sum(options, Work())
-    copies = [counts[at] for counts, at in zip(useful, chosen - options.first[:-1], strict=True)]
-    times = options.costs[chosen].tolist()
+    if (options.amounts[chosen].sum(axis=0) > options.room).any():
+        words = "no kinds of all layers were found that keep to the arrays of each"
+        raise SpecError("arrays", f"{words}: give a kind more arrays")
+    picked = [some[at] for some, at in zip(choices, chosen - options.first[:-1], strict=True)]
     name = f"best of {arrays} arrays"
-    counts = dict(zip((task.name for task in tasks), copies, strict=True))
-    plan = plan_of_copies(name, counts, demand, tasks, chip, name)
+    tasks, demand = _on_kinds(each, dict(zip(names, (kind for kind, _ in picked), strict=True)))
+    counts = dict(zip(names, (count for _, count in picked), strict=True))
+    plan = plan_of_copies(name, counts, tasks, demand, chip, name)
+    times_ns = options.costs[chosen].tolist()
     layers = tuple(
         ProposedLayer(
-            name=task.name, arrays_per_copy=need, copies=count, arrays=need * count, time_ns=time_ns
+            name=layer,
+            arrays_per_copy=need,
+            copies=count,
+            arrays=need * count,
+            time_ns=time_ns,
+            kind=kinds[kind].name if kinds else None,
         )
-        for task, need, count, time_ns in zip(tasks, demand, copies, times, strict=True)
+        for layer, (kind, count), need, time_ns in zip(names, picked, demand, times_ns, strict=True)
         if need
     )
     used = sum(layer.arrays for layer in layers)
-    return Proposal(budget=arrays, used=used, time_ns=math.fsum(times), proven=proven, layers=layers), plan
+    return Proposal(budget=arrays, used=used, time_ns=math.fsum(times_ns), proven=proven, layers=layers), plan
 
 
 def _useful(task: LayerTask, demand: int, chip: ChipPerformance, arrays: int) -> list[int]:
@@ -314,15 +364,22 @@ def evaluate(
     _check_precision(machines, given)
     precision = machines[0].precision
     measured = measured_steps(latency_table, source, common, machines[0])
-    tasks = tasks_of(source, parameters, precision, common, machines[0], measured)
+    first = Case(source, machines[0], common)
+    engines = _on_each_kind(first, parameters, options[0], measured)
+    tasks = tuple(engines[0][0])
+    if (tables or units) and any(tuple(own) != tasks for own, _ in engines):
+        words = "compute units of a table and of units to enumerate have no kind, and kinds differ in time"
+        raise SpecError("strategies", f"{words}: give allocations or arrays, or a hardware with one kind")
     plans = [plan_of(table, tasks, parameters, where) for table, where in tables]
     proposal = None
     for name, allocation, machine, chosen in zip(_named(given), given, machines, options, strict=False):
-        demand = _demands(source, tasks, machine, chosen)
-        plans.append(plan_of_copies(name, allocation.copies, demand, tasks, parameters, allocation.where))
+        each = _on_each_kind(first.on(machine), parameters, chosen, measured)
+        kinds = _kinds_of(allocation, Case(source, machine, chosen), each)
+        plans.append(
+            plan_of_copies(name, allocation.copies, *_on_kinds(each, kinds), parameters, allocation.where)
+        )
     if arrays is not None:
-        demand = _demands(source, tasks, machines[0], options[0])
-        proposal, plan = propose_copies(tasks, demand, parameters, arrays)
+        proposal, plan = propose_copies(engines, machines[0].kinds or (), parameters, arrays)
         plans.append(plan)
     made = evaluate_strategies(
         source, parameters, precision, tasks, common, plans, units=units, proposal=proposal

@@ -187,13 +187,14 @@ class Composition(Record):
 
 
 class ProposedLayer(Record):
-    """Copies of a layer. arrays: of all of them; time_ns: of the layer."""
+    """Copies of a layer. arrays: of all of them; time_ns: of the layer; kind: None where there is one."""
 
     name: Name
     arrays_per_copy: PositiveCount
     copies: PositiveCount
     arrays: PositiveCount
     time_ns: float
+    kind: Name | None = Field(None, exclude_if=absent)
 
 
 class Proposal(Record):
@@ -343,7 +344,9 @@ class Evaluation(Result):
         """Write the copies that were found, else the composed strategy. Raises SpecError, FileError."""
         proposal = self.document.proposal
         if proposal is not None:
-            write_json(path, {"copies": {layer.name: layer.copies for layer in proposal.layers}})
+            copies = {layer.name: layer.copies for layer in proposal.layers}
+            kinds = {layer.name: layer.kind for layer in proposal.layers if layer.kind is not None}
+            write_json(path, {"copies": copies} | ({"kind": kinds} if kinds else {}))
         elif self.composed is not None:
             self.composed.save(path)
         else:

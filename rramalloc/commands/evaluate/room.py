@@ -20,5 +20,5 @@ ROOM = Room(
     views={
         "evaluation": "view:evaluation_view",
     },
-    reads={"evaluate": "case -kinds -sdk"},
+    reads={"evaluate": "case -sdk"},
 )

@@ -12,6 +12,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.performance import ChipPerformance, Rates
 from rramalloc.hardware.tables import Precision
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.network.counts import macs
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.records import brief
@@ -43,13 +44,17 @@ class TaskTerms(NamedTuple):
 
 
 class Subtask(NamedTuple):
-    """A part of a task: ids of its units, from 1, its share of the task, and the rates of its routes."""
+    """A part of a task: ids of its units, from 1, its share of the task, and the rates of its routes.
+
+    compute_ns: of the whole task on units as these.
+    """
 
     compute: Sequence[int]
     storage: Sequence[int]
     share: Fraction
     split: SplitBy
     rates: Rates
+    compute_ns: float
 
 
 TaskSplit = tuple[Subtask, ...]
@@ -91,7 +96,7 @@ class LayerTask(NamedTuple):
         split = self.split_by(split)
         parts = zip(units, shares or self.even_shares(len(units), split), strict=True)
         return tuple(
-            Subtask(*units_of_part, share, split, chip.rates(*units_of_part))
+            Subtask(*units_of_part, share, split, chip.rates(*units_of_part), self.compute_ns)
             for units_of_part, share in parts
         )
 
@@ -138,8 +143,9 @@ def tasks_of(
 ) -> tuple[LayerTask, ...]:
     """Return the tasks in execution order, without weight layers on the host.
 
-    machine: hardware whose step is the time of a window of a weight layer for which the chip gives no cost;
-    measured: time of a window of every weight layer, which replaces the chip's.
+    machine: hardware whose step is the time of a window of a weight layer for which the chip gives no cost,
+    or whose digital units compute all of them; measured: time of a window of every weight layer on arrays,
+    which replaces the chip's.
     Raises UnsupportedError if no layer is left, SpecError for an operator without cost.
     Source: docs/sources/companions.md 1.
     """
@@ -164,7 +170,9 @@ def tasks_of(
             weights = _bytes(node.weight_count(sources[0].channels), bits.weight_bits)
             step_ns = None if machine is None else machine.of_layer(node).compute_ns
         bytes_in = _bytes(sum(source.channels * source.pixels for source in sources), bits.input_bits)
-        if measured is not None and node.name in measured.compute_ns:
+        if machine is not None and machine.processor is not None and isinstance(node, Stage):
+            compute_ns = macs(network, node) / machine.processor.macs_per_ns
+        elif measured is not None and node.name in measured.compute_ns:
             compute_ns = output.pixels * measured.compute_ns[node.name]
         elif cost is not None:
             compute_ns = bytes_in * cost

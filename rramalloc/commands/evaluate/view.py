@@ -56,7 +56,7 @@ def _tables(result: EvaluationDocument) -> Iterator[Table]:
         )
     if result.proposal is not None:
         layers = result.proposal.layers
-        columns = "layer=name, arrays_per_copy, copies, arrays, time=time_ns"
+        columns = "layer=name, kind, arrays_per_copy, copies, arrays, time=time_ns"
         yield table("Proposed copies", layers, columns, spare="arrays_per_copy")
 
 
