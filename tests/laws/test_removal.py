@@ -131,7 +131,7 @@ def test_without_a_room_all_else_is_there(name: str, left: dict[str, Any]) -> No
     code, text, err = seen["help"]
     assert code == 0, err
     listed = re.findall(r"^  ([a-z][a-z-]*) {2,}[A-Z]", text, re.MULTILINE)
-    assert listed == [typed(other.name) for other in kept if other.command]
+    assert listed == [typed(other.name) for other in kept if other.has_command]
     (code, out, err), (code_of_gone, _, err_of_gone) = [*seen["runs"].values()][:2]
     assert code == 0, err
     assert out
