@@ -19,14 +19,14 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import cycle, islice, takewhile
+from itertools import cycle, groupby, islice
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from rramalloc.errors import SpecError
 from rramalloc.files import check_writable, path_text, write_bytes
 from rramalloc.records import brief
-from rramalloc.units import printable
+from rramalloc.units import printable, scale_of
 
 VegaSpec = dict[str, Any]
 Columns = Mapping[str, Sequence[Any]]
@@ -62,17 +62,18 @@ _WIDTHS = range(240, 10_001)  # pixels of a picture whose width is given
 _LEAST_PANEL = 80  # pixels of a panel beside its labels
 _FITTINGS = 5  # drawings of a picture until its panels leave room for what is beside them: two are usual
 _ROUNDED = 2  # pixels that a picture may lack, which its margin takes
+_BESIDE = 270  # pixels of a panel that stands beside others
 _LETTER = 6.5  # pixels of a letter in a legend and in a heading, which few names exceed on average
 _LINE = 11  # pixels of a line of an axis's text
 _SLANTED = 13  # pixels from one slanted name to the next, at least
 _LONGEST_KEY = 220  # pixels of a name in a legend
-_LONGEST_NAME = 170  # pixels of a name on an axis
+_LONGEST_NAME = 190  # pixels of a name on an axis, 28 letters of which few are wider
 _NAMES = 0.4  # part of a narrow picture that names may take
 _MOST_COLUMNS = 4  # of a legend
 _MOST_NUMBERS = 10  # numbers on an axis that has no room for names
 _PNG_SCALE = 2.5  # pixels of a PNG per pixel of the chart: sharp in print
 _LONGEST_LABEL = 28  # characters of a layer's name that an axis shows
-_BEFORE_DIFFERENCE = 4  # letters that a label keeps before the part in which two names differ
+_APART = 6  # pixels between two labels of an axis, at least
 _ROW = 18  # pixels of a row, enough for a line of text
 _LEAST_HEIGHT = 40  # pixels of a panel of few rows
 _MOST_HEIGHT = 640  # pixels of a panel of many rows: it still fits a screen
@@ -105,7 +106,7 @@ class Axis:
     names: labels at 0, 1, ... instead of numbers, none if not all of them fit; numbered: numbers of some of
     them then, as tables have them; integers: ticks at integers only; down: a vertical axis begins at the top,
     as one of names does; shown, grid: whether its ticks and its lines are drawn; margin: pixels beyond `high`
-    for words at the ends of bars.
+    for words at the ends of bars; divisor: of values, in the unit that the title says.
     """
 
     title: str
@@ -119,6 +120,7 @@ class Axis:
     grid: bool = True
     numbered: bool = False
     margin: int = 0
+    divisor: float = 1.0
 
     @classmethod
     def of_names(cls, names: Sequence[str], title: str = "", *, numbered: bool = False) -> Axis:
@@ -127,14 +129,19 @@ class Axis:
         return cls(title, -0.6, max(1, len(names)) - 0.4, names=shown, numbered=numbered)
 
     @classmethod
-    def around(cls, title: str, values: Sequence[float], *, integers: bool = False) -> Axis:
-        """Return an axis a little beyond the values, logarithmic if they are positive with a large ratio."""
+    def around(cls, title: str, values: Sequence[float], *, unit: str = "", integers: bool = False) -> Axis:
+        """Return an axis a little beyond the values, logarithmic if they are positive with a large ratio.
+
+        unit: of the values; the axis is in the one that tables show them in.
+        """
         low = min(values)
         high = max(values)
+        shown, divisor = scale_of(unit, high)
+        words = f"{title} [{shown}]" if shown else title
         if 0 < _MANY * low < high:
-            return cls(title, low / 1.1, high * 1.1, "log", integers=integers)
+            return cls(words, low / 1.1, high * 1.1, "log", integers=integers, divisor=divisor)
         space = 0.04 * (high - low) or 1
-        return cls(title, low - space, high + space, integers=integers)
+        return cls(words, low - space, high + space, integers=integers, divisor=divisor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +149,8 @@ class Marks:
     """Marks of one kind, one for each row of `data`.
 
     mark: Vega-Lite's kind and look; channels: column by channel, or a definition of the channel;
-    hover: column by the words in front of its value; derived: expression by the column it makes.
+    hover: column by the words in front of its value; derived: expression by the column it makes; room: pixels
+    that a unit of either axis must have, or the marks are left out.
     """
 
     mark: VegaSpec
@@ -151,6 +159,7 @@ class Marks:
     key: Key | None = None
     hover: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
+    room: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,11 +248,11 @@ def converted(call: str, *arguments: str, **options: float) -> bytes:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Chart:
-    """Panels one below the other, with one legend.
+    """Panels one below the other, or several beside each other, with one legend.
 
     title: on a page; heading: lines above the picture of a file; summary: what it shows, for those who
     cannot see it; zoom: directions in which a page zooms, "y" only with one panel; width: pixels of the
-    picture of a file, None for panels of the usual width.
+    picture of a file, None for panels of the usual width; columns: panels beside each other, where they fit.
     """
 
     title: str
@@ -253,6 +262,7 @@ class Chart:
     zoom: Zoom = "x"
     note: str = ""
     width: int | None = None
+    columns: int = 1
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -263,13 +273,21 @@ class Chart:
     @property
     def spec(self) -> VegaSpec:
         """The Vega-Lite specification of a file's picture. Raises SpecError for a width that is too small."""
-        return self._spec(_WIDTH) if self.width is None else self._fitted(self.width)[0]
+        if self.width is None:
+            return self._spec(_WIDTH if self._beside == 1 else _BESIDE)
+        return self._fitted(self.width)[0]
+
+    @property
+    def _beside(self) -> int:
+        """Panels beside each other in a file."""
+        most = self.columns if self.width is None else self.width // _BESIDE
+        return max(1, min(most, self.columns, len(self.panels)))
 
     def _spec(self, width: int) -> VegaSpec:
         """Return the specification with panels of that width."""
         panels = [self._panel(place, width) | {"width": width} for place in range(len(self.panels))]
         shared = {"color": "shared", "shape": "shared"}
-        room = self.width or _WIDTH
+        room = self.width or width * self._beside
         letters = int(room / _LETTER)
         lines = [
             part
@@ -278,14 +296,15 @@ class Chart:
         ]
         return self._common(_ON_PAPER) | {
             "title": {"text": lines, "anchor": "middle"} | ({"limit": room - 20} if self.width else {}),
-            "vconcat": panels,
+            "concat": panels,
+            "columns": self._beside,
             "resolve": {"scale": shared, "legend": shared},
         }
 
     def _fitted(self, width: int) -> tuple[VegaSpec, str]:
         """Return the specification of a picture of that width, and the picture as SVG."""
         check_width(width)
-        panel = width
+        panel = width // self._beside
         for _ in range(_FITTINGS):
             panel = max(_LEAST_PANEL, panel)
             spec = self._spec(panel)
@@ -296,7 +315,7 @@ class Chart:
             if -_ROUNDED <= excess < 0:  # as labels in the middle of a tick stand out by half a pixel
                 spec["padding"] = {"left": 5, "top": 5, "bottom": 5, "right": 5 - excess}
                 return spec, converted("vegalite_to_svg", json.dumps(spec)).decode()
-            panel -= excess
+            panel -= -(-excess // self._beside)
         words = f"{width} px leave no room for {brief(self.title)}: it takes {width + excess} px"
         raise SpecError("figure width", words)
 
@@ -368,7 +387,8 @@ class Chart:
         """Return a panel of a file with its width in pixels, or one of a page, which fills its place."""
         panel = self.panels[place]
         axes = {axis: self._axis(getattr(panel, axis), axis, place, width) for axis in "xy"}
-        layers = [self._layer(layer, axes, width) for layer in panel.layers]
+        unit = f"min({self._unit('x', place, width)}, {self._unit('y', place, width)})"
+        layers = [self._layer(layer, axes, width, unit) for layer in panel.layers]
         spec: VegaSpec = {"height": panel.height, "layer": layers}
         return spec | ({"title": {"text": panel.title, "anchor": "start"}} if panel.title else {})
 
@@ -388,8 +408,11 @@ class Chart:
             "title": axis.title or None,
             "format": _NUMBER,
             "labelOverlap": "greedy",
+            "labelSeparation": _APART,
             "grid": axis.grid,
         }
+        if axis.divisor != 1:
+            shown["labelExpr"] = f"format(datum.value / {axis.divisor:.0f}, '{_NUMBER}')"
         if axis.names:
             shown |= {"values": list(range(len(axis.names))), "grid": False, "ticks": False}
             shown["labelOverlap"] = False
@@ -400,8 +423,11 @@ class Chart:
                 shown["labelLimit"] = self._name_pixels
         elif axis.scale == "log":
             shown["values"] = [tick for tick in _TICKS if tick <= axis.high]
-        elif axis.integers:
+        elif axis.integers:  # an axis of two units has ticks between them for all that Vega is told
             shown["tickMinStep"] = 1
+            shown["labelExpr"] = "datum.value % 1 ? '' : datum.label"
+            whole = {"condition": {"test": "datum.value % 1 === 0", "value": 1}, "value": 0}
+            shown |= {"tickOpacity": whole, "gridOpacity": whole}
         return {"type": "quantitative", "scale": scale, "axis": shown if axis.shown else None}
 
     def _names(self, axis: Axis, which: str, place: int, width: int | None) -> str:
@@ -409,14 +435,20 @@ class Chart:
 
         On a page that depends on the width of the browser, and on what the reader has zoomed to.
         """
-        span = f"({which}_high - {which}_low)" if which in self.zoom else str(axis.high - axis.low)
-        extent = self.panels[place].height if which == "y" else "width" if width is None else width
-        fits = f"{extent} >= {_LINE if which == 'y' else _SLANTED} * {span}"
+        fits = f"{self._unit(which, place, width)} >= {_LINE if which == 'y' else _SLANTED}"
         step = next(tick for tick in _TICKS if tick >= 1 and len(axis.names) <= _MOST_NUMBERS * tick)
         number = f"datum.value % {step:.0f} ? '' : datum.value" if axis.numbered else "''"
         return f"{fits} ? {which}_names_{place}[datum.value] : {number}"
 
-    def _layer(self, layer: Marks, axes: Mapping[str, VegaSpec], width: int | None) -> VegaSpec:
+    def _unit(self, which: str, place: int, width: int | None) -> str:
+        """Return the expression of the pixels that a unit of an axis has."""
+        axis: Axis = getattr(self.panels[place], which)
+        span = f"({which}_high - {which}_low)" if which in self.zoom else str(axis.high - axis.low)
+        extent = self.panels[place].height if which == "y" else "width" if width is None else width
+        return f"{extent} / {span}"
+
+    def _layer(self, layer: Marks, axes: Mapping[str, VegaSpec], width: int | None, unit: str) -> VegaSpec:
+        """Return the marks; unit: expression of the pixels of the shorter of both axes' units."""
         encoding: VegaSpec = {}
         for channel, given in layer.channels.items():
             definition: VegaSpec = {"field": given} if isinstance(given, str) else given
@@ -442,6 +474,8 @@ class Chart:
         values = [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
         rows = {"columns": data} if width is None else {"values": values}
         mark = {"clip": layer.mark["type"] != "text", **layer.mark}
+        if layer.room:
+            mark["opacity"] = {"expr": f"{unit} >= {layer.room} ? 1 : 0"}
         return {"data": rows, "transform": transforms, "mark": mark, "encoding": encoding}
 
     def _keyed(self, key: Key, encoding: VegaSpec, width: int | None) -> VegaSpec:
@@ -555,25 +589,36 @@ def lists(records: Sequence[Any], text: str) -> Lists:
     return {column: [getattr(record, field) for record in records] for column, field in named(text).items()}
 
 
-def label(text: str, longest: int = _LONGEST_LABEL) -> str:
-    """Return a name from a file as a chart can show it: printable, and cut in the middle if it is long."""
-    if len(text) > longest:
-        text = text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :]
-    return printable(text)
+def label(text: str, longest: int = _LONGEST_LABEL, apart: Sequence[int] = ()) -> str:
+    """Return a name from a file as a chart can show it: printable, and cut if it is long.
+
+    It keeps its ends, or the letters at the places `apart` and as many in front of each as fit.
+    """
+    if len(text) <= longest:
+        return printable(text)
+    for before in range(longest, -1, -1):
+        kept = {place - back for place in apart for back in range(before + 1)}
+        runs = groupby(range(len(text)), kept.__contains__)
+        shown = "".join("".join(text[at] for at in run) if is_kept else "…" for is_kept, run in runs)
+        if 1 < len(shown) <= longest:
+            return printable(shown)
+    return printable(text[: longest - longest // 2 - 1] + "…" + text[-(longest // 2) :])
 
 
 def labels(names: Sequence[str], longest: int = _LONGEST_LABEL) -> tuple[str, ...]:
-    """Return names as `label` has them; those that would read alike keep the part in which they differ."""
+    """Return names as `label` has them; if two would read alike, all keep what tells them apart."""
     shown = [label(name, longest) for name in names]
-    alike: dict[str, set[str]] = {}
-    for text, name in zip(shown, names, strict=True):
-        alike.setdefault(text, set()).add(name)
-    for place, (text, name) in enumerate(zip(shown, names, strict=True)):
-        if len(alike[text]) > 1:
-            same = takewhile(lambda letters: len(set(letters)) == 1, zip(*alike[text], strict=False))
-            begin = max(0, len([*same]) - _BEFORE_DIFFERENCE)
-            shown[place] = "…" + label(name[begin:], longest - 1)
-    if len(set(shown)) < len(set(names)):  # they differ in several places: each gets its number
+    different = set(names)
+    if len(set(shown)) < len(different):
+        following: dict[str, set[str]] = {}  # letters behind the same beginning
+        for name in different:
+            for place in range(len(name) + 1):
+                following.setdefault(name[:place], set()).add(name[place : place + 1])
+        shown = [
+            label(name, longest, [at for at in range(len(name)) if len(following[name[:at]]) > 1])
+            for name in names
+        ]
+    if len(set(shown)) < len(different):  # more differences than a label holds: each gets its number
         number = {name: place for place, name in enumerate(dict.fromkeys(names), 1)}
         shown = [f"{number[name]} {label(name, max(4, longest - 5))}" for name in names]
     return tuple(shown)

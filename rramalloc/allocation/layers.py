@@ -24,6 +24,7 @@ from rramalloc.chart import (
     Panel,
     bars,
     label,
+    labels,
     lists,
     named,
     row_height,
@@ -148,7 +149,8 @@ def buffers_chart(buffers: Buffers, *, detail: Detail = FIGURE) -> Chart | None:
     }
     hover = named("from=producer, to=consumer, pixels, KiB=kib")
     drawn = bars(data, {"datum": 0}, "kib", hover=hover, look={"color": GREEN})
-    names = Axis.of_names([f"{label(edge.producer, 12)} → {label(edge.consumer, 12)}" for edge in kept])
+    ends = labels([name for edge in kept for name in (edge.producer, edge.consumer)], 12)
+    names = Axis.of_names([f"{start} → {end}" for start, end in zip(ends[::2], ends[1::2], strict=True)])
     across = Axis("buffer [KiB]", 0, max(data["kib"]) * 1.04 or 1)
     totals = buffers.totals
     total = "" if totals is None else f"{size(totals.total_bytes)} at once for one input."

@@ -27,7 +27,7 @@ from rramalloc.chart import (
 )
 from rramalloc.importers import NetworkLike
 from rramalloc.timing.critical_path import CriticalSegment
-from rramalloc.units import steps
+from rramalloc.units import LONGEST_NAME, steps
 from rramalloc.view.view import FIGURE, Detail
 
 _COMPUTING = Key("computing", BLUE)
@@ -150,8 +150,8 @@ def _heading(result: Allocation | Simulation) -> tuple[str, ...]:
         return (first,)
     started = max(result.layers, key=lambda stage: stage.start)
     ended = max(result.layers, key=lambda stage: stage.finish)
-    last = f"last to start: {label(started.name)} at {started.start:,}; "
-    return first, f"{last}last to finish: {label(ended.name)} at {ended.finish:,}"
+    last = f"last to start: {label(started.name, LONGEST_NAME)} at {started.start:,}; "
+    return first, f"{last}last to finish: {label(ended.name, LONGEST_NAME)} at {ended.finish:,}"
 
 
 def _summary(stages: Sequence[Layer], makespan: int) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rramalloc.chart import labels
 from rramalloc.units import LONGEST_NAME, counted, one_line, printable
 from rramalloc.view.view import FIGURE, Column, Detail, Table, View
 
@@ -121,7 +122,9 @@ def table_html(table: Table, name: str, detail: Detail = FIGURE, *, open_: bool 
         f'<th scope="col"{kind}><button type="button">{escaped(_sentence(heading))}</button></th>'
         for heading, kind in zip(headings, kinds, strict=True)
     )
-    lines = ["".join(_cells(row, words, columns)) for row, words in zip(rows, cells, strict=True)]
+    names = sorted({word for line in cells for word in line if len(word) > _LONGEST_WORD and " " not in word})
+    short = dict(zip(names, labels(names, _LONGEST_WORD), strict=True))
+    lines = ["".join(_cells(row, words, columns, short)) for row, words in zip(rows, cells, strict=True)]
     if table.numbered:
         head = f'<th scope="col" class="n"><button type="button">#</button></th>{head}'
         lines = [f"<td class=n>{number:,}</td>{line}" for number, line in enumerate(lines)]
@@ -159,6 +162,7 @@ def _chart(chart: Chart, name: str, of_view: str) -> str:
     tools = f'<div class="tools" role="group" aria-label="Zoom">{buttons}</div>' if chart.zoom else ""
     how = "Keys: plus and minus zoom, arrows move, 0 shows all." if chart.zoom else ""
     note = f'<p class="note">{escaped(chart.note)}</p>' if chart.note else ""
+    many = " many" if chart.columns > 1 else ""
     specs = safe_json(_packed(chart.page_specs()))
     heading = chart.heading or (of_view,)
     of = "".join(f'<p class="sub">{escaped(line)}</p>' for line in heading)
@@ -168,7 +172,7 @@ def _chart(chart: Chart, name: str, of_view: str) -> str:
         f'<figcaption><h3 id="{name}-title">{escaped(chart.title)}</h3>'
         f"{tools}</figcaption>{of}"
         f'<p class="hidden" id="{name}-told">{told}</p>'
-        f'<div class="plot" id="{name}" tabindex="0" role="group" aria-labelledby="{name}-title" '
+        f'<div class="plot{many}" id="{name}" tabindex="0" role="group" aria-labelledby="{name}-title" '
         f'aria-describedby="{name}-told"></div>{_keys(chart.keys)}{note}'
         '<span class="hidden" role="status"></span>'
         f'<script type="application/json" id="{name}-data">{specs}</script></figure>'
@@ -188,9 +192,13 @@ def _keys(keys: Sequence[Key]) -> str:
 
 
 def _cells(
-    row: Sequence[Any], words: Sequence[str], columns: Iterable[tuple[Column, str, float]]
+    row: Sequence[Any],
+    words: Sequence[str],
+    columns: Iterable[tuple[Column, str, float]],
+    short: Mapping[str, str],
 ) -> Iterator[str]:
-    """Yield the cells of a row; they hold the exact value of a number that is shown rounded."""
+    """Yield the cells of a row; they hold the exact value of a number that is shown rounded, and the name of
+    which `short` has the words that are shown."""
     for value, word, (column, kind, factor) in zip(row, words, columns, strict=True):
         text = escaped(word)
         if value is None:
@@ -202,8 +210,8 @@ def _cells(
         elif kind:
             yield f"<td{kind}>{text}</td>"
         elif " " not in word and len(word) > 1:
-            full = f' data-v="{text}" title="{text}"' if len(word) > _LONGEST_WORD else ""
-            yield f"<td class=name{full}>{escaped(one_line(word, _LONGEST_WORD))}</td>"
+            full = f' data-v="{text}" title="{text}"' if word in short else ""
+            yield f"<td class=name{full}>{escaped(short.get(word, word))}</td>"
         elif len(text) > _LONG:
             yield f'<td class=w title="{text}">{text}</td>'
         else:

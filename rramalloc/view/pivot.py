@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from operator import methodcaller
 from typing import Any, NamedTuple
 
-from rramalloc.chart import LAYERS, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
+from rramalloc.chart import LAYERS, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, labels, named
 from rramalloc.choices import By
 from rramalloc.units import counted
 from rramalloc.view.view import Column, Table
 
-_MOST_PANELS = 24  # of a picture that is still readable
+MOST_PANELS = 24  # of a picture that is still readable
+BESIDE = 3  # panels beside each other
+_LONGEST_TITLE = 36  # characters above a panel that stands beside others
 
 
 class Cell(NamedTuple):
@@ -38,21 +40,24 @@ def pivot_table(cells: Sequence[Cell], unit: str) -> Table:
     return Table("Methods", [*lines.values()], tuple(columns))
 
 
-def pivot_chart(cells: Sequence[Cell], by: By, up: str, of: str, order: Sequence[str]) -> Chart:
+def pivot_chart(cells: Sequence[Cell], by: By, up: str, unit: str, of: str, order: Sequence[str]) -> Chart:
     """Return a panel for each network, budget or method; every method has one colour, in whatever chart.
 
-    up: what the values are; of: what all are about; order: of all methods, from which the colours follow.
+    up, unit: what the values are; of: what all are about; order: of all methods, from which colours follow.
     """
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
         groups.setdefault(_titled(cell, by), []).append(cell)
-    drawn = [*groups.items()][:_MOST_PANELS]
-    panels = tuple(_panel(name, group, by, up, order) for name, group in drawn)
+    drawn = [*groups.values()][:MOST_PANELS]
+    titles = labels([*groups], _LONGEST_TITLE)
+    panels = tuple(
+        _panel(title, group, by, up, unit, order) for title, group in zip(titles, drawn, strict=False)
+    )
     heading: tuple[str, ...] = (label(of, 80),)
     if len(drawn) < len(groups):
         heading += (f"the first {len(drawn)} of {len(groups):,} panels",)
     summary = f"{up}: {counted(len(groups), 'panel')}, one a {by}; the table has all values."
-    return Chart(f"Methods by {by}", panels, summary, heading, zoom="")
+    return Chart(f"Methods by {by}", panels, summary, heading, zoom="", columns=BESIDE)
 
 
 def _titled(cell: Cell, by: By) -> str:
@@ -70,7 +75,7 @@ def _arrays(cell: Cell) -> str:
     return counted(cell.budget, "array") if isinstance(cell.budget, int) else f"{cell.budget} arrays"
 
 
-def _panel(title: str, cells: Sequence[Cell], by: By, up: str, order: Sequence[str]) -> Panel:
+def _panel(title: str, cells: Sequence[Cell], by: By, up: str, unit: str, order: Sequence[str]) -> Panel:
     """Return a panel: points in the colours of their methods, joined along the budgets of a network."""
     names = [*dict.fromkeys(_across(cell, by) for cell in cells)]
     layers = []
@@ -86,11 +91,11 @@ def _panel(title: str, cells: Sequence[Cell], by: By, up: str, order: Sequence[s
         if by == "network":
             layers.append(Marks({"type": "line"}, data, {"x": "x", "y": "y"}, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
-        hover = named(f"method, at, {up.replace(',', '')}=y")
+        hover = {**named("method, at"), f"{up} [{unit}]" if unit else up: "y"}
         layers.append(Marks(points, data, {"x": "x", "y": "y", "shape": {}}, key, hover))
     across = Axis.of_names(names, "arrays" if by == "network" else "")
-    axis = Axis.around(up, [cell.value for cell in cells])
-    return Panel(across, axis, 150, tuple(layers), label(title, 60))
+    axis = Axis.around(up, [cell.value for cell in cells], unit=unit)
+    return Panel(across, axis, 150, tuple(layers), title)
 
 
 def _key(method: str, order: Sequence[str]) -> Key:

@@ -22,7 +22,7 @@ import rramalloc
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.layers import copies_chart
 from rramalloc.allocation.timeline import timeline_chart
-from rramalloc.chart import FORMATS, LAYERS, Axis, Chart, Marks, fills, label, labels
+from rramalloc.chart import FORMATS, LAYERS, Axis, Chart, Marks, Panel, fills, label, labels
 from rramalloc.commands.compare.view import methods_chart
 from rramalloc.commands.optimize.convergence import convergence_chart
 from rramalloc.commands.place.chip_map import chip_map
@@ -102,7 +102,7 @@ def words_of(chart: Chart) -> list[str]:
 def test_one_description_for_page_and_file(draw: Draw) -> None:
     """The same marks of the same data: only the form of the rows, the colours and the legend differ."""
     chart = draw(chain(["a", "b"]))
-    for file, page in zip(chart.spec["vconcat"], chart.page_specs(), strict=True):
+    for file, page in zip(chart.spec["concat"], chart.page_specs(), strict=True):
         for one, two in zip(file["layer"], page["layer"], strict=True):
             columns = two["data"]["columns"]
             rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -116,7 +116,7 @@ def test_layers_by_name_in_network_order() -> None:
     chart = timeline_chart(allocated(chain(["zeta", "alpha", "$mid$"])))
     (panel,) = chart.panels
     assert panel.y.names == ("zeta", "alpha", "$mid$")
-    position = chart.spec["vconcat"][0]["layer"][0]["encoding"]["y"]
+    position = chart.spec["concat"][0]["layer"][0]["encoding"]["y"]
     assert position["scale"]["reverse"], "the first layer is on top"
     assert copies_chart(allocated(chain(["zeta", "alpha"]))).panels[1].x.names == ("zeta", "alpha")
 
@@ -156,6 +156,46 @@ def test_two_labels_never_read_alike(names: list[str], longest: int) -> None:
     assert len(set(shown)) == len(set(names))
     assert max(map(len, shown)) <= longest
     assert [shown[names.index(name)] for name in names] == [*shown]
+
+
+def test_labels_keep_the_words_in_which_names_differ() -> None:
+    """Blocks, layers and convolutions differ: as many letters stand before each as fit."""
+    names = [
+        f"/features/denseblock{b}/denselayer{n}/conv{c}/Conv" for b, n, c in product((1, 2), (1, 2), (1, 2))
+    ]
+    shown = labels(names)
+    assert shown[0] == "…nseblock1…nselayer1/conv1…"
+    assert shown[-1] == "…nseblock2…nselayer2/conv2…"
+
+
+def drawn_texts(chart: Chart) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]+)<", chart._repr_svg_())
+
+
+def test_areas_of_an_axis_are_in_the_unit_of_tables() -> None:
+    """0.02 to 0.06 mm2: a table shows areas from 0.01 mm2 on in it."""
+    axis = Axis.around("area", [20_000.0, 60_000.0], unit="um2")
+    marks = Marks({"type": "point"}, {"x": [20_000.0, 60_000.0], "y": [0, 1]}, {"x": "x", "y": "y"})
+    texts = drawn_texts(Chart("areas", (Panel(axis, Axis("", 0, 1), 100, (marks,)),), "two points"))
+    assert "area [mm2]" in texts
+    assert "0.04" in texts
+    assert "40,000" not in texts
+
+
+def test_an_axis_of_one_row_has_no_halves() -> None:
+    axis = Axis("row", -0.7, 0.7, integers=True)
+    marks = Marks({"type": "point"}, {"x": [0], "y": [0]}, {"x": "x", "y": "y"})
+    chart = Chart("rows", (Panel(Axis("", 0, 1, shown=False), axis, 180, (marks,)),), "one point")
+    assert [text for text in drawn_texts(chart) if text.strip()] == ["0", "row"]
+
+
+def test_small_multiples_stand_beside_each_other_where_they_fit() -> None:
+    networks = [chain(["a", "b"], title=f"net{place}") for place in range(5)]
+    compared = rramalloc.compare(networks, [3, 4], methods=["auto", "none"], work=1)
+    beside = [
+        compared.plot.methods(by="network", width=width).spec["columns"] for width in (None, 1000, 600, 300)
+    ]
+    assert beside == [3, 3, 2, 1]
 
 
 def test_bars_of_the_timeline() -> None:
@@ -218,6 +258,16 @@ def test_a_timeline_draws_every_pause_where_it_is() -> None:
     assert len(waits.data["row"]) > 1
 
 
+def test_numbers_of_tiles_stand_where_they_have_room() -> None:
+    """1 x 137 tiles on 520 pixels are 4 wide each, 1 x 3 have room for a digit and its halo."""
+    for tiles, shown in ((137, 0), (3, 3)):
+        hardware = machine(chip(4, (1, tiles), (1, 1)), (10, 4))
+        placed = rramalloc.place(placed_chain(2, 5, side=4, kernel=3), {"c1": 3, "c2": 2}, hardware=hardware)
+        drawn = placed.plot.chip_map()._repr_svg_()
+        numbers = re.findall(r'<text[^>]*font-weight="bold"[^>]*>', drawn)
+        assert len([text for text in numbers if 'opacity="0"' not in text]) == 2 * shown, tiles
+
+
 # Axes, order and words
 
 
@@ -251,7 +301,7 @@ def test_busy_is_the_time_in_which_a_layer_computes() -> None:
 def test_names_of_every_layer_or_of_none() -> None:
     """45 names, slanted by 60 degrees, need 13 pixels each: 585 in all."""
     chart = copies_chart(rramalloc.simulate(chain([f"layer{place}" for place in range(45)]), {}))
-    (axis,) = [layer["encoding"]["x"]["axis"] for layer in chart.spec["vconcat"][1]["layer"][:1]]
+    (axis,) = [layer["encoding"]["x"]["axis"] for layer in chart.spec["concat"][1]["layer"][:1]]
     assert axis["labelOverlap"] is False
     assert axis["values"] == list(range(45))
 

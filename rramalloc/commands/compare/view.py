@@ -27,11 +27,11 @@ from rramalloc.commands.compare.comparison import REFERENCE, SCALARS, Comparison
 from rramalloc.methods.registry import method_names
 from rramalloc.timing.figures import ENERGY_AREA
 from rramalloc.units import counted, number_of, plain_quantity, quantity, quoted, share
-from rramalloc.view.pivot import Cell, pivot_chart, pivot_table
+from rramalloc.view.pivot import MOST_PANELS, Cell, pivot_chart, pivot_table
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
 _LETTER = 6  # pixels of a letter of the words beside a bar
-_MOST_PANELS = 8  # budgets that a chart shows
+_BELOW = 4  # panels up to which one is below the other
 _LEAST_END = 1.3  # ratio at which the axis ends at the least
 _BEYOND = 2.5  # the axis ends at this multiple of the median ratio at most
 _REFERENCE = Key(REFERENCE, BLUE)
@@ -124,15 +124,15 @@ def methods_chart(
 ) -> Chart:
     """Chart the ratio of every method to the best one, a panel a network and budget.
 
-    Of more than eight panels, eight are drawn, spread evenly from the first to the last. Bars far beyond the
+    Of more than 24 panels, 24 are drawn, spread evenly from the first to the last. Bars far beyond the
     others end at the end of the axis; their numbers are written next to them. by: values in small multiples.
     """
     every = [*comparison.groups.items()]
-    drawn = [every[place] for place in thinned(len(every), _MOST_PANELS)]
+    drawn = [every[place] for place in thinned(len(every), MOST_PANELS)]
     measure = {"ns": "latency", "pJ": "energy", "pJ ns": "EDP"}.get(comparison.objective_unit, "makespan")
     if by is not None:
-        up = f"{measure} [{comparison.objective_unit}]"
-        return pivot_chart(_cells(comparison), by, up, f"{comparison.subject}: {measure}", method_names())
+        unit, of = comparison.objective_unit, f"{comparison.subject}: {measure}"
+        return pivot_chart(_cells(comparison), by, measure, unit, of, method_names())
     ratio = f"{measure} / {measure} of the best"
     panels = tuple(
         _panel(comparison, group, ratio, comparison.group_name(*place) if len(drawn) > 1 else "")
@@ -150,6 +150,7 @@ def methods_chart(
         heading=(f"{label(comparison.subject)}: methods side by side",),
         zoom="",
         note=f"{some}Beside each bar: {measure} and ratio. » marks a bar that goes on beyond the axis.",
+        columns=1 if len(drawn) <= _BELOW else 2,
     )
 
 

@@ -87,10 +87,11 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     values = [value for layer in beside for value in layer.data["value"]]
     values += [point.value for point in kept] + [point.lower_bound for point in kept]
     ends = [kept[0].across, last, *(count for layer in beside for count in layer.data["arrays"])]
-    unit = f"{_QUANTITY[front.objective]} [{front.unit}]"
     is_counted = front.against_unit in ("arrays", "steps", "ticks")
-    named = "arrays" if front.against == "arrays" else f"{_QUANTITY[front.against]} [{front.against_unit}]"
-    across, up = Axis.around(named, ends, integers=is_counted), Axis.around(unit, values)
+    against = _QUANTITY.get(front.against, front.against)
+    of_against = "" if front.against == "arrays" else front.against_unit
+    across = Axis.around(against, ends, unit=of_against, integers=is_counted)
+    up = Axis.around(_QUANTITY[front.objective], values, unit=front.unit)
     summary = (
         f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
         f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "

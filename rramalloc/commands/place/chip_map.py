@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
-from rramalloc.chart import Axis, Chart, Marks, Panel, VegaSpec, columns, fills, label, named
+from rramalloc.chart import Axis, Chart, Marks, Panel, VegaSpec, columns, fills, label, labels, named
 from rramalloc.commands.place.placement import PlacedArray, Placement
 from rramalloc.errors import SpecError
 from rramalloc.hardware.tables import mesh_of
@@ -21,6 +21,8 @@ _TILE = 0.92  # side of a tile where tiles are 1 apart
 _MOST_FRAMES = 4000  # tiles that are drawn as frames
 _MOST_NUMBERED = 400  # filled tiles up to which each has the number of its layer with most arrays
 _LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
+_DIGIT = 7  # pixels of a digit of a number in a tile; no number is less high than two of them are wide
+_LONGEST_KEY = 22  # characters of a layer's name in the legend
 _ARRAYS = 2  # arrays that take as much of the page as one mark of another chart: twice as many are drawn
 _LOWEST = 180  # height of a drawing in pixels
 _HIGHEST = 560  # height of a drawing in pixels
@@ -31,12 +33,14 @@ Place = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class _Map:
     """Places of chips and layers on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
-    column of the first tile of every chip; number: of layers by name, from 0; room: arrays of a tile."""
+    column of the first tile of every chip; number: of layers by name, from 0; shown: number and name of a
+    layer, as the legend has them; room: arrays of a tile."""
 
     placement: Placement
     mesh: Place
     corner: dict[Place, Place]
     number: dict[str, int]
+    shown: dict[str, str]
     room: int
 
     @classmethod
@@ -54,7 +58,9 @@ class _Map:
                 where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
                 raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
         room = max([array.index + 1 for array in arrays] + [*placement.hardware.arrays_per_tile, 1])
-        return cls(placement, mesh, corner, number, room)
+        short = labels([*number], _LONGEST_KEY)
+        shown = {layer: f"{place} {text}" for (layer, place), text in zip(number.items(), short, strict=True)}
+        return cls(placement, mesh, corner, number, shown, room)
 
     def middle(self, chip: Place, tile: Place) -> Place:
         """Return the row and column of a tile on the drawing."""
@@ -62,15 +68,11 @@ class _Map:
 
     def colour(self) -> VegaSpec:
         """Return the colour of a layer with its legend: 24, then hatched ones."""
-        names = [self.named(layer.name) for layer in self.placement.layers]
+        names = [*self.shown.values()]
         scale: VegaSpec = {"domain": names, "range": fills(len(names))}
         legend: VegaSpec = {"orient": "bottom", "title": "layer, in network order", "symbolType": "square"}
         legend |= {"symbolLimit": 0}
         return {"field": "shown", "type": "nominal", "scale": scale, "legend": legend}
-
-    def named(self, layer: str) -> str:
-        """Return number and name of a layer, as the legend has them."""
-        return f"{self.number[layer]} {label(layer)}"
 
     def tooltip(self, *arrays: PlacedArray) -> dict[str, Any]:
         """Return what is said of arrays of one layer in one tile; `windows`: of a mode, if any."""
@@ -83,7 +85,7 @@ class _Map:
             "replica": f"{first} to {last}" if last > first else str(first),
             **({"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}),
             "block": _pair((arrays[0].row_block, arrays[0].column_block)),
-            "shown": self.named(layer),
+            "shown": self.shown[layer],
         }
 
 
@@ -114,7 +116,7 @@ def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
         "The table of placed layers has the tiles of each.",
         heading=(heading,),
         zoom="xy",
-        note=f"The number in a tile is that of its layer with most arrays. {note}",
+        note=f"The number in a tile, where there is room, is that of its layer with most arrays. {note}",
     )
 
 
@@ -196,7 +198,7 @@ def _numbers(drawing: _Map) -> list[Marks]:
         held.setdefault(drawing.middle(array.chip, array.tile), Counter())[array.layer] += 1
     if len(held) > _MOST_NUMBERED:
         return []
-    rows = []
+    rows: list[dict[str, Any]] = []
     for (row, column), counts in sorted(held.items()):
         if counts.total() >= _LEAST_NUMBERED * drawing.room:
             most = min((-count, drawing.number[layer]) for layer, count in counts.items())
@@ -207,7 +209,8 @@ def _numbers(drawing: _Map) -> list[Marks]:
     halo |= {"strokeJoin": "round"}  # else the stroke of a 4 ends in a spike
     black = {"type": "text", "fontWeight": "bold", "fontSize": 10, "fill": "black"}
     channels = {"x": "x", "y": "y", "text": "number"}
-    return [Marks(look, columns(rows), channels) for look in (halo, black)]
+    room = _DIGIT * max(2, *(len(row["number"]) for row in rows))
+    return [Marks(look, columns(rows), channels, room=room) for look in (halo, black)]
 
 
 def _chip_names(drawing: _Map) -> list[Marks]:

@@ -52,6 +52,12 @@
     setTimeout(() => URL.revokeObjectURL(link.href), 10000);
   }
 
+  for (const box of document.querySelectorAll(".scroll")) {
+    const tell = () => box.classList.toggle("goes-on", box.scrollTop + box.clientHeight < box.scrollHeight - 1);
+    box.addEventListener("scroll", tell, { passive: true });
+    new ResizeObserver(tell).observe(box.firstElementChild);
+  }
+
   for (const box of document.querySelectorAll(".table")) {
     const table = box.querySelector("table");
     for (const head of table.tHead.rows[0].cells) {

@@ -16,6 +16,7 @@ from rramalloc.chart import (
     Marks,
     Panel,
     label,
+    labels,
     lists,
     named,
     row_height,
@@ -96,10 +97,10 @@ def cost_chart(sizing: Sizing, *, detail: Detail = FIGURE) -> Chart:
     layers.append(rule(sizing.cost, "x"))
     costs = [sizing.cost, *(candidate.cost_at_least for candidate in shown)]
     costs += [candidate.cost_at_most for candidate in shown if candidate.cost_at_most is not None]
-    choices = tuple(label(name, _LONGEST_CHOICES) for name in _names(shown))
+    choices = labels(_names(shown), _LONGEST_CHOICES)
     names = Axis("", -0.6, len(shown) - 0.4, names=choices)
     what = "area" if sizing.minimise == "area_um2" else "arrays of the chip"
-    across = Axis.around(f"{what} [{unit}]" if unit != "arrays" else what, costs)
+    across = Axis.around(what, costs, unit="" if unit == "arrays" else unit)
     notes = []
     if infeasible := len(sizing.candidates) - len(able):
         notes.append(f"{counted(infeasible, 'candidate')} out of reach of the goals.")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import get_args
 
-from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, named
+from rramalloc.chart import SERIES, SHAPES, Axis, Chart, Key, Lists, Marks, Panel, label, labels, named
 from rramalloc.choices import By
 from rramalloc.commands.sweep.rows import (
     COLUMNS,
@@ -25,6 +25,7 @@ from rramalloc.view.pivot import Cell, pivot_chart, pivot_table
 from rramalloc.view.view import FIGURE, Detail, Draw, Fact, Table, View, table, thinned
 
 _MOST_SERIES = len(SERIES) * len(SHAPES)  # each line has a colour and a shape of its own
+_LONGEST_SERIES = 60  # characters of a line's name in the legend
 _MOST_GROUPS = 8  # pairs of a network and a hardware, each with its charts
 _NUMBERS = tuple(name for name, kind in COLUMNS.items() if {int, float} & {kind, *get_args(kind)})
 """Columns that can be drawn against each other."""
@@ -130,7 +131,8 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
     for row in there:
         series.setdefault(", ".join(str(getattr(row, name)) for name in differ or ["method"]), []).append(row)
     layers = []
-    for place, (name, members) in enumerate(list(series.items())[:_MOST_SERIES]):
+    shown = labels([*series], _LONGEST_SERIES)[:_MOST_SERIES]
+    for place, (text, (name, members)) in enumerate(zip(shown, series.items(), strict=False)):
         rising = sorted(members, key=lambda row: getattr(row, x))
         kept = [rising[at] for at in thinned(len(members), max(2, detail.marks // _MOST_SERIES))]
         data: Lists = {
@@ -141,23 +143,22 @@ def sweep_chart(rows: Sequence[SweepRow], x: str, y: str, of: str = "", *, detai
             "series": [name] * len(kept),
         }
         shape = SHAPES[(place + place // len(SERIES)) % len(SHAPES)]
-        key = Key(label(name, 60), SERIES[place % len(SERIES)], shape)
+        key = Key(text, SERIES[place % len(SERIES)], shape)
         at = {"x": "x", "y": "y"}
         hover = named(f"of=series, {x}=x, {y}=y, objective, lower bound=bound")
         layers.append(Marks({"type": "line"}, data, at, key))
         points = {"type": "point", "filled": True, "opacity": 1, "size": 45}
         layers.append(Marks(points, data, at | {"shape": {}}, key, hover))
     places = [getattr(row, x) for row in there]
-    across = Axis.around(_named(x), places, integers=all(isinstance(place, int) for place in places))
-    up = Axis.around(_named(y), [getattr(row, y) for row in there])
+    is_counted = all(isinstance(place, int) for place in places)
+    across = Axis.around(words_of(x), places, unit=unit_of(x), integers=is_counted)
+    up = Axis.around(words_of(y), [getattr(row, y) for row in there], unit=unit_of(y))
     heading: tuple[str, ...] = (label(of, 80),) if of else ()
     if len(series) > _MOST_SERIES:
         heading += (f"the first {_MOST_SERIES} of {len(series):,} combinations",)
-    summary = (
-        f"{_named(y)} over {_named(x)} for {counted(len(series), 'combination')}; the table has all values."
-    )
-    panel = Panel(across, up, 320, tuple(layers))
     title = f"{words_of(y)} against {words_of(x)}"
+    summary = f"{title} for {counted(len(series), 'combination')}; the table has all values."
+    panel = Panel(across, up, 320, tuple(layers))
     return Chart(f"{title[0].upper()}{title[1:]}", (panel,), summary, heading, zoom="xy")
 
 
@@ -181,7 +182,8 @@ def columns_chart(
     if by is not None:
         if x != "arrays":
             raise SpecError("plot", f"--by draws over arrays: give arrays,{y} in place of {brief(x)}")
-        return pivot_chart(_cells([*read()], y), by, _named(y), f"sweep: {words_of(y)}", method_names())
+        cells = _cells([*read()], y)
+        return pivot_chart(cells, by, words_of(y), unit_of(y), f"sweep: {words_of(y)}", method_names())
     return sweep_chart([*read()], x, y, detail=detail)
 
 
@@ -213,11 +215,6 @@ def _check_column(rows: Sequence[SweepRow], name: str) -> None:
     if name not in (*_NUMBERS, *dotted) or any(isinstance(getattr(row, name), str) for row in rows):
         known = ", ".join((*_NUMBERS, *dotted))
         raise SpecError("plot", f"{brief(name)} is no column of numbers; there are {known}")
-
-
-def _named(column: str) -> str:
-    unit = unit_of(column)
-    return words_of(column) + (f" [{unit}]" if unit else "")
 
 
 def _groups(rows: Sequence[SweepRow]) -> dict[tuple[str, str], list[SweepRow]]:
