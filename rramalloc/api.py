@@ -54,7 +54,7 @@ def optimize(
     stop: Work | None = None,
     **given: Unpack[SearchArguments],
 ) -> Allocation:
-    """Return the copies of every layer with the lowest latency for a budget of crossbar arrays.
+    """Find the best number of copies of every layer for a number of arrays.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def simulate(
     rate: float | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Simulation:
-    """Return the exact timing of an allocation.
+    """Time an allocation exactly: start, finish and stalls of every stage, buffers, and the bottleneck.
 
     Hardware, mapping and fc are those of the allocation unless given.
 
@@ -259,7 +259,7 @@ def convert(
     names: NodeNames = "module",
     **given: Unpack[NetworkArguments],
 ) -> Network:
-    """Write any readable network as network JSON.
+    """Write a network (ONNX, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
 
     Parameters
     ----------

@@ -113,6 +113,8 @@ MAX_ARRAYS = 2**40
 """Arrays of a budget at most: far above any chip, and more than all copies of a network can use."""
 DEFAULT_WORK = 100
 """Units of search: 5 s of a reference core."""
+FRONT_WORK = 800
+"""Units of search of a front, over all its budgets."""
 NETWORK_DEFAULTS: NetworkArguments = {
     "input_shapes": None,
     "input_values": None,

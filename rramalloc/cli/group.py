@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Panel, Value, described, of_call, passed
+from rramalloc.cli.parameters import DRAWN, RESULT, Panel, Value, described, of_call, passed
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
@@ -192,9 +192,7 @@ def _command(name: str) -> Any:
         call = room.load(room.call)
         deliver(call(**passed(given, call)), given, room.figure)
 
-    command.__doc__ = room.example
-    figure = "figure figure_width" if room.figure else ""
-    make = of_call(room.full(room.call), outputs=f"output_format output {figure} quiet")
+    make = of_call(room.full(room.call), outputs=DRAWN if room.figure else RESULT, example=room.example)
     return described(room.help)(make(command))
 
 

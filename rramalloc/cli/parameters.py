@@ -217,8 +217,10 @@ _OUTPUTS: Mapping[str, tuple[Any, Any]] = {
     "quiet": (bool, False),
 }
 """Type and default of the options for what commands print and write."""
-LATEX = "columns caption label units"
-"""Options of the output that commands with a table for a paper have."""
+RESULT = "output_format output quiet"
+DRAWN = f"{RESULT} figure figure_width"
+LATEX = f"{DRAWN} columns caption label units"
+"""Options of commands with a result, with a figure as well, and with a table for a paper as well."""
 _COMPLETED = {"network": complete.networks, "hardware": complete.presets}
 _WRITTEN: Mapping[str, Written] = {"output": "file", "figure": "figure"}
 
@@ -237,6 +239,12 @@ def described(
     panels = {name: panel for panel, shared in _PANELS.items() for name in shared}
     parts: dict[Panel, str] = {"Problem": problem, "Goal": goal, "Search": search, "Output": output}
     panels |= {name: panel for panel, names in parts.items() for name in names.split()}
+    first = " ".join(parts.values()).split()
+
+    def place(parameter: inspect.Parameter) -> tuple[Any, ...]:
+        """Return where help has a parameter: what is needed first, then what the command alone has."""
+        is_optional = parameter.default is not parameter.empty
+        return parameter.kind, is_optional, [*first, parameter.name].index(parameter.name)
 
     def describe(command: Command) -> Command:
         signature = signature_of(command)
@@ -255,6 +263,7 @@ def described(
             if name in panels:
                 kind.__metadata__[0].rich_help_panel = panels[name]
             parameters.append(parameter.replace(annotation=kind))
+        parameters.sort(key=place)
         command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {}  # else Typer evaluates them all again, three times
         return command
@@ -291,40 +300,50 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
 
 
 def of_call(
-    call: str, *, outputs: str = "output_format output quiet", without: str = ""
+    call: str, *, outputs: str = RESULT, without: str = "", example: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator that gives a command the parameters of its call and the first sentence of its
-    docstring; what the command's own docstring says follows.
+    docstring as help.
 
-    The command takes all values by name in `given`, and those of its own parameters besides, which stand in
-    place of those of the call that have the same name.
+    The command takes all values by name in `given`, and those of its own parameters besides. A parameter
+    without a default that is an option already is that option; others are options of the command alone.
     call: "module:name"; outputs: options for what is printed and written; without: parameters of the call
-    that are no options.
+    that are no options; example: what help says behind the sentence.
     """
 
     def take(body: Callable[..., None]) -> Callable[..., None]:
         head = _head_of(call)
+        keyword = inspect.Parameter.KEYWORD_ONLY
         own = dict(inspect.signature(body, eval_str=True).parameters)
         del own["given"]
+        alone = {
+            name: parameter
+            for name, parameter in own.items()
+            if parameter.default is not parameter.empty or parameter.kind is not keyword
+        }
         parameters = dict[str, inspect.Parameter]()
         for name, parameter in signature_of(head).parameters.items():
-            if name not in own and name not in _OF_PYTHON and name not in without.split():
-                place = inspect.Parameter.KEYWORD_ONLY if parameters else parameter.kind
+            if name in alone:
+                parameters[name] = alone[name]
+            elif name not in _OF_PYTHON and name not in without.split():
+                place = keyword if parameters else parameter.kind
                 parameters[name] = parameter.replace(kind=place, annotation=_kind(parameter.annotation))
-            elif name in own:
-                parameters[name] = own[name]
-        parameters |= own
-        for name in outputs.split():
-            kind, default = _OUTPUTS[name]
-            place = inspect.Parameter.KEYWORD_ONLY
-            parameters[name] = inspect.Parameter(name, place, default=default, annotation=kind)
+        for name, (kind, default) in _OUTPUTS.items():
+            if name in outputs.split():
+                parameters[name] = inspect.Parameter(name, keyword, default=default, annotation=kind)
+        parameters = {
+            **parameters,
+            **own,
+            **parameters,
+            **alone,
+        }  # the order of the first, the last of a name
 
         def command(**given: Any) -> None:
             body(given, **{name: given[name] for name in own})
 
-        command.__signature__ = inspect.Signature(list(parameters.values()))  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
         sentence = inspect.cleandoc(head.__doc__ or "").partition("\n\n")[0]
-        command.__doc__ = f"{sentence}\n\n{inspect.cleandoc(body.__doc__ or '')}"
+        command.__doc__ = f"{sentence}\n\n{example}"
         return command
 
     return take
@@ -344,12 +363,14 @@ def _head_of(call: str) -> Callable[..., Any]:
 
 
 def _kind(annotation: str) -> Any:
-    """Return the type that a parameter of a call has on the command line: text where it may be of several."""
+    """Return the type of a parameter on the command line: several texts where a call takes a list, else one
+    where it takes values of several types."""
     kind = eval(annotation.replace("os.PathLike[str]", "str"), dict(_KINDS))  # noqa: S307 - our own
     given = [part for part in get_args(kind) if part is not type(None)]
     if get_origin(kind) not in (UnionType, Union) or len(given) == 1:
         return kind
-    return str if type(None) not in get_args(kind) else str | None
+    text = list[str] if any(get_origin(part) is list for part in given) else str
+    return text if type(None) not in get_args(kind) else text | None
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:

@@ -174,7 +174,6 @@ class Tasks:
         return self.seed + _PRIMES[1] * budget
 
 
-FRONT_WORK = 800  # units of work of a front over all its budgets
 _FIRST_BUDGETS = (4, 16)  # fewest and most budgets that are searched first
 _FIRST_SHARE = 0.3  # of all work, for these
 _LATER_BUDGETS = (2, 8)  # fewest and most budgets of the searches that end a round, where the gap is widest

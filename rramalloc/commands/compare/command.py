@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
-from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.choices import By, ComparedObjective
+from rramalloc.choices import By
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import check_names, deliver
 from rramalloc.cli.parameters import (
     EFFICIENCY,
+    LATEX,
     PLACED,
     SECONDS,
-    Format,
     Help,
-    LatexUnits,
     Value,
     described,
+    of_call,
     passed,
 )
 
@@ -46,34 +45,21 @@ COMPARE: Help = {
     search="methods seeds clock",
     output="efficiency",
 )
+@of_call(
+    "rramalloc.commands.compare.compare:compare",
+    outputs=LATEX,
+    example="Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg",
+)
 def command(
-    network: list[str],
+    given: dict[str, Any],
     *,
-    arrays: list[str] | None = None,
-    objective: ComparedObjective = "latency",
-    inputs: int = 1,
-    placed: bool = False,
+    quiet: bool,
+    columns: str | None,
     methods: str | None = None,
-    seeds: int = 5,
-    clock: bool = False,
     efficiency: bool = False,
-    output_format: Format = "table",
     by: By | None = None,
-    columns: str | None = None,
-    caption: str | None = None,
-    label: str | None = None,
-    units: LatexUnits = "siunitx",
-    output: str | None = None,
-    figure: str | None = None,
-    figure_width: int | None = None,
-    quiet: bool = False,
-    **shared: Unpack[SearchArguments],
 ) -> None:
-    """Run every method on the same networks and budgets: exact makespan, and ratio to the best.
-
-    Example: rramalloc compare alexnet --arrays 400,x4 --figure alexnet.svg
-    """
-    given = locals()
+    """Run `compare` for methods by name."""
     from rramalloc.commands.compare.compare import compare as run_compare
     from rramalloc.commands.compare.compare import progress_words
     from rramalloc.commands.compare.comparison import Row

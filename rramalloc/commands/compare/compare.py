@@ -59,8 +59,7 @@ def compare(
     ending: CancelToken | None = None,
     **given: Unpack[SearchArguments],
 ) -> Comparison:
-    """Compare all methods side by side on one network or several at one budget or several, every allocation
-    simulated exactly.
+    """Run every method on the same networks and budgets: exact makespan, and ratio to the best.
 
     Parameters
     ----------

@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
-from rramalloc.choices import NetworkArguments, NodeNames
 from rramalloc.cli.output import note, warn
-from rramalloc.cli.parameters import Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, of_call, passed
 
 CONVERT: Help = {
-    "out": (Value("OUT", writes="file"), "The network JSON to write."),
+    "path": (Value("OUT", writes="file"), "The network JSON to write."),
     "names": (None, "Name ONNX nodes after PyTorch's modules, or as in the file."),
 }
 
 
 @described(CONVERT, problem="names")
-def command(
-    network: str,
-    out: str,
-    *,
-    names: NodeNames = "module",
-    quiet: bool = False,
-    **shared: Unpack[NetworkArguments],
-) -> None:
-    """Write a network (ONNX, PIMCOMP/PIMSYN JSON, layer table, shipped) as network JSON.
-
-    Example: rramalloc convert resnet18 resnet18.json
-    """
-    given = locals()
+@of_call(
+    "rramalloc.api:convert", outputs="quiet", example="Example: rramalloc convert resnet18 resnet18.json"
+)
+def command(given: dict[str, Any], path: str, *, quiet: bool) -> None:
+    """Run `convert`, and say what was written."""
     from rramalloc import api
 
-    converted = api.convert(**passed(given, api.convert), path=out)
+    converted = api.convert(**passed(given, api.convert))
     warn(converted.warnings, quiet=quiet)
-    note(f"{out}: {len(converted.nodes)} nodes, {len(converted.stages)} weight layers", quiet=quiet)
+    note(f"{path}: {len(converted.nodes)} nodes, {len(converted.stages)} weight layers", quiet=quiet)

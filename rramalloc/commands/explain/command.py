@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Unpack
+from typing import Any
 
-import typer
-
-from rramalloc.allocation.case_arguments import AllocationArguments
-from rramalloc.choices import Divided, ExplainedObjective
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import PLACED, Format, Help, described, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Help, Value, described, of_call, parse_budget, passed
 from rramalloc.errors import SpecError
 
 EXPLAIN: Help = {
     "arrays": ("N|xF", "Budget to find an allocation for; or --allocation.", parse_budget),
     "hardware": ("FILE|PRESET", "The allocation's, or plain."),
     "mapping": (None, "The allocation's, or im2col."),
+    "fold": (Value("", option="--fold/--no-fold"), "The allocation's, or not."),
     "fc": (None, "The allocation's, or host."),
     "objective": (None, "What faster means; the allocation's, or latency."),
     "placed": PLACED,
@@ -29,46 +26,20 @@ EXPLAIN: Help = {
 
 
 @described(EXPLAIN, problem="arrays", goal="objective placed speedup what_if no_what_if")
-def command(
-    network: str,
-    *,
-    arrays: str | None = None,
-    allocation: str | None = None,
-    crossbar: str | None = None,
-    fold: Annotated[
-        bool | None,
-        typer.Option("--fold/--no-fold", help="The allocation's, or not."),
-    ] = None,
-    latency_table: str | None = None,
-    copies: list[str] | None = None,
-    copies_divide: Divided | None = None,
-    at_most: list[str] | None = None,
-    objective: ExplainedObjective | None = None,
-    placed: bool = False,
-    speedup: float | None = None,
-    what_if: list[str] | None = None,
-    no_what_if: bool = False,
-    seed: int = 0,
-    work: int = 100,
-    time_limit_s: float | None = None,
-    output_format: Format = "table",
-    output: str | None = None,
-    quiet: bool = False,
-    **shared: Unpack[AllocationArguments],
-) -> None:
-    """Say what holds an allocation back, which points of the front are next to it, and what faster takes.
-
-    Example: rramalloc explain alexnet --arrays 400 --speedup 2
-    """
-    given = locals()
+@of_call(
+    "rramalloc.commands.explain.explain:explain",
+    example="Example: rramalloc explain alexnet --arrays 400 --speedup 2",
+)
+def command(given: dict[str, Any], *, quiet: bool, no_what_if: bool = False) -> None:
+    """Run `explain`, without changes of the hardware for --no-what-if."""
     if no_what_if:
-        if what_if:
+        if given["what_if"]:
             raise SpecError("what_if", "is given beside --no-what-if, which tries no change: leave one out")
         given["what_if"] = ()
     from rramalloc.commands.explain.explain import explain as run_explain
     from rramalloc.search.work import Work, interruptible
 
-    stop = Work(work=work, time_limit_s=time_limit_s)
+    stop = Work(work=given["work"], time_limit_s=given["time_limit_s"])
     with SearchLine(quiet=quiet) as line, interruptible(stop):
         made = run_explain(
             **passed(given, run_explain),

@@ -62,7 +62,7 @@ def explain(
     stop: Work | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Explanation:
-    """Say what holds an allocation back: layers and parts of a step, its neighbours, and what faster takes.
+    """Say what holds an allocation back, which points of the front are next to it, and what faster takes.
 
     Parameters
     ----------

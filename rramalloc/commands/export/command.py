@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Unpack, cast
+from typing import Any
 
 import typer
 
-from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_view_as
-from rramalloc.cli.parameters import Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, of_call, passed
 from rramalloc.errors import UnknownNameError
 
 
@@ -36,23 +35,20 @@ EXPORT: Help = {
 
 
 @described(EXPORT, goal="to check", problem="placement layers_only")
+@of_call(
+    "rramalloc.commands.export.export:export",
+    outputs="output quiet",
+    example="Example: rramalloc export alexnet --allocation a.json --to pimsyn -o out",
+)
 def command(
-    network: str,
+    given: dict[str, Any],
     *,
-    allocation: str,
+    quiet: bool,
+    output: str | None,
     to: str | None = None,
-    output: str | None = None,
     check: bool = False,
-    placement: str | None = None,
-    layers_only: bool = False,
-    quiet: bool = False,
-    **shared: Unpack[AllocationArguments],
 ) -> None:
-    """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
-
-    Example: rramalloc export alexnet --allocation a.json --to pimsyn -o out
-    """
-    given = locals()
+    """Run `export`, or list the tools and what they round or ignore."""
     from rramalloc.commands.export.bundle import check_target
     from rramalloc.commands.export.export import export as run_export
 
@@ -66,7 +62,7 @@ def command(
         print_view_as(check_view(export_check(**passed(given, export_check))), "table", quiet=quiet)
         return
     if output is not None and not check:
-        check_target(output, (network, allocation, placement, cast("str | None", shared["hardware"])))
+        check_target(output, [given[name] for name in ("network", "allocation", "placement", "hardware")])
     made = run_export(**passed(given, run_export))
     if check and made.remarks:
         from rramalloc.commands.export.view import remarks_view

@@ -30,7 +30,7 @@ def export(
     layers_only: bool = False,
     **given: Unpack[AllocationArguments],
 ) -> Export:
-    """Return an allocation as the files of another tool.
+    """Write an allocation for PIMCOMP, PIMSYN, MNSIM, NeuroSim, or as CSV or JSON for any other tool.
 
     Nothing is written before `Export.save`.
 

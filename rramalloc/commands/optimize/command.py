@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Unpack
+from typing import Any
 
 import typer
 
-from rramalloc.allocation.case_arguments import SearchArguments
-from rramalloc.choices import OBJECTIVES, ObjectiveName
+from rramalloc.choices import OBJECTIVES
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import check_columns, deliver
 from rramalloc.cli.parameters import (
     EFFICIENCY,
+    LATEX,
     PLACED,
-    Format,
     Help,
-    LatexUnits,
     Value,
     described,
+    of_call,
     parse_budget,
     passed,
 )
@@ -71,45 +70,25 @@ OPTIMIZE: Help = {
     search="start partial_start method gap",
     output="recurrence efficiency bits_network convergence",
 )
+@of_call(
+    "rramalloc.api:optimize",
+    outputs=LATEX,
+    example="Example: rramalloc optimize alexnet --arrays 400 -o a.json",
+)
 def command(
-    network: str,
+    given: dict[str, Any],
     *,
-    arrays: str | None = None,
-    objective: ObjectiveName | None = None,
-    target: int | None = None,
-    target_ns: float | None = None,
-    target_interval: str | None = None,
-    target_throughput: float | None = None,
+    quiet: bool,
+    columns: str | None,
+    figure_width: int | None,
+    gap: float,
     reload: bool = False,
-    inputs: int = 1,
-    start: str | None = None,
-    partial_start: bool = False,
-    placed: bool = False,
-    bits: str | None = None,
-    bits_layers: str | None = None,
-    sensitivity: float | None = None,
     bits_network: str | None = None,
-    method: str = "auto",
-    gap: float = 0.0,
     recurrence: bool = False,
     efficiency: bool = False,
-    output_format: Format = "table",
-    columns: str | None = None,
-    caption: str | None = None,
-    label: str | None = None,
-    units: LatexUnits = "siunitx",
-    output: str | None = None,
-    figure: str | None = None,
-    figure_width: int | None = None,
     convergence: str | None = None,
-    quiet: bool = False,
-    **shared: Unpack[SearchArguments],
 ) -> None:
-    """Find the best number of copies of every layer for a number of arrays.
-
-    Example: rramalloc optimize alexnet --arrays 400 -o a.json
-    """
-    given = {**locals(), **shared}
+    """Run `optimize`, or with --reload the plan of segments in its place."""
     from rramalloc import api
     from rramalloc.allocation.allocation import Layer
     from rramalloc.hardware.loader import as_hardware
@@ -117,12 +96,12 @@ def command(
     from rramalloc.search.work import Work, interruptible
 
     check_columns(columns, Layer, "stall_steps", "busy")
-    machine = as_hardware(shared["hardware"], shared["crossbar"], shared["set_values"])
-    if arrays is None and machine.chip is None and machine.kinds is None:
-        name = shared["hardware"]
+    machine = as_hardware(given["hardware"], given["crossbar"], given["set_values"])
+    if given["arrays"] is None and machine.chip is None and machine.kinds is None:
+        name = given["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:
-        stop = Work(shared["work"], shared["time_limit_s"], gap, line.update)
+        stop = Work(given["work"], given["time_limit_s"], gap, line.update)
         if reload:
             defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
             load_from("reload", "command:reload", "--reload")(given, defaults, stop)

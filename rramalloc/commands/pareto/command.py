@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any
 
-from rramalloc.allocation.case_arguments import CaseArguments
-from rramalloc.choices import FrontAgainst, FrontObjective
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import EFFICIENCY, PLACED, Format, Help, Value, described, passed
+from rramalloc.cli.parameters import DRAWN, EFFICIENCY, PLACED, Help, Value, described, of_call, passed
 
 PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -27,40 +25,29 @@ PARETO: Help = {
 
 
 @described(PARETO, problem="arrays", goal="objective against placed", search="baselines", output="efficiency")
+@of_call(
+    "rramalloc.commands.pareto.pareto:pareto",
+    outputs=DRAWN,
+    example="Example: rramalloc pareto alexnet --arrays 1000 --figure front.svg",
+)
 def command(
-    network: str,
+    given: dict[str, Any],
     *,
-    arrays: str | None = None,
-    objective: FrontObjective = "makespan",
-    against: FrontAgainst = "arrays",
-    placed: bool = False,
+    quiet: bool,
     baselines: str | None = None,
-    seed: int = 0,
-    work: int = 800,
-    time_limit_s: float | None = None,
     efficiency: bool = False,
-    output_format: Format = "table",
-    output: str | None = None,
-    figure: str | None = None,
-    figure_width: int | None = None,
-    quiet: bool = False,
-    **shared: Unpack[CaseArguments],
 ) -> None:
-    """Find all non-dominated points of arrays and latency up to a budget, each with its bound.
-
-    Example: rramalloc pareto alexnet --arrays 1000 --figure front.svg
-    """
-    given = locals()
+    """Run `pareto`, with quick baselines where a figure of time over arrays is drawn."""
     from rramalloc.commands.pareto.pareto import DEFAULT_BASELINES, progress_words
     from rramalloc.commands.pareto.pareto import pareto as run_pareto
     from rramalloc.search.work import Work, interruptible
 
-    of_time = objective in ("makespan", "latency", "latency_ns", "interval")
-    drawn = figure is not None and against == "arrays" and of_time
+    of_time = given["objective"] in ("makespan", "latency", "latency_ns", "interval")
+    drawn = given["figure"] is not None and given["against"] == "arrays" and of_time
     given["baselines"] = DEFAULT_BASELINES if drawn else ()
     if baselines is not None:
         given["baselines"] = tuple(name.strip() for name in baselines.split(",") if name.strip())
-    stop = Work(work=work, time_limit_s=time_limit_s)
+    stop = Work(work=given["work"], time_limit_s=given["time_limit_s"])
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         front = run_pareto(
             **passed(given, run_pareto),

@@ -15,14 +15,14 @@ from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
-from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FrontAgainst, FrontObjective
+from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FRONT_WORK, FrontAgainst, FrontObjective
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import FRONT_WORK, FrontProgress, Point
+from rramalloc.search.front import FrontProgress, Point
 from rramalloc.search.links import alone, placed_front, quantity_with_links
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
@@ -53,7 +53,7 @@ def pareto(
     stop: Work | None = None,
     **given: Unpack[CaseArguments],
 ) -> ParetoFront:
-    """Find all non-dominated points of arrays and time up to a budget, each with a bound.
+    """Find all non-dominated points of arrays and latency up to a budget, each with its bound.
 
     Parameters
     ----------

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import Unpack
+from typing import Any
 
-from rramalloc.allocation.case_arguments import AllocationArguments
-from rramalloc.choices import Divided
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import PLACED, Format, Help, Value, described, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Help, Value, described, of_call, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
 
 _STORE = "tune.sqlite"
@@ -45,46 +43,21 @@ TUNE: Help = {
 
 
 @described(
-    TUNE,
-    problem="arrays",
-    goal="placed",
-    search="simulator tool_paths evaluations jobs timeout_s store",
+    TUNE, problem="arrays", goal="placed", search="simulator tool_paths evaluations jobs timeout_s store"
 )
-def command(
-    network: str,
-    *,
-    arrays: str,
-    simulator: str,
-    tool_paths: list[str] | None = None,
-    evaluations: int = 100,
-    jobs: int = 1,
-    timeout_s: float = 600.0,
-    store: str | None = None,
-    crossbar: str | None = None,
-    fold: bool = False,
-    latency_table: str | None = None,
-    copies: list[str] | None = None,
-    copies_divide: Divided | None = None,
-    at_most: list[str] | None = None,
-    placed: bool = False,
-    seed: int = 0,
-    output_format: Format = "table",
-    output: str | None = None,
-    quiet: bool = False,
-    **shared: Unpack[AllocationArguments],
-) -> None:
-    """Find the allocation that is best in your simulator: the search proposes, the simulator judges.
-
-    \b
-    Example: rramalloc tune alexnet --arrays x2 \\
-      --simulator "./mine {allocation}" --evaluations 20
-    """
+@of_call(
+    "rramalloc.commands.tune.tune:tune",
+    example="\b\nExample: rramalloc tune alexnet --arrays x2 \\\n"
+    '  --simulator "./mine {allocation}" --evaluations 20',
+)
+def command(given: dict[str, Any], *, quiet: bool, store: str | None, output: str | None) -> None:
+    """Run `tune`, whose answers are kept beside the output."""
     if store is None:
         store = _STORE
         if output is not None and not is_stream(output):  # answers are kept beside the output
             store = os.path.join(os.path.dirname(output), _STORE)
             check_outputs({"-o": output, "--store": store}, ())
-    given = locals() | {"tool_paths": tool_paths or ()}
+    given["store"] = store
     from rramalloc.commands.tune.tune import progress_words
     from rramalloc.commands.tune.tune import tune as run_tune
     from rramalloc.search.work import CancelToken, interruptible

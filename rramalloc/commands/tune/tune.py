@@ -52,7 +52,6 @@ from rramalloc.timing.latency_table import LatencyTableLike
 from rramalloc.timing.simulate import Copies, makespan_of
 from rramalloc.units import number_of, rounded
 
-DEFAULT_TIMEOUT_S = 600.0  # of one evaluation; after it the simulator counts as failed
 _METHOD = "tune"
 _SEARCH_WORK = 20  # units of search for each of the first allocations
 _FIRST_SHARE = 0.25  # share of the evaluations that are made before there is a model
@@ -102,7 +101,7 @@ def tune(
     jobs: int = 1,
     seed: int = 0,
     store: str | os.PathLike[str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
+    timeout_s: float = 600.0,
     tool_paths: Sequence[str] = (),
     crossbar: CrossbarLike | None = None,
     fold: bool = False,
@@ -116,7 +115,7 @@ def tune(
     cancel: CancelToken | None = None,
     **given: Unpack[AllocationArguments],
 ) -> Tuning:
-    """Find the allocation that is best in a simulator.
+    """Find the allocation that is best in your simulator: the search proposes, the simulator judges.
 
     Parameters
     ----------

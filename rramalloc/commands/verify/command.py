@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_text, print_view_as, written
-from rramalloc.cli.parameters import Format, Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, of_call, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
@@ -28,28 +27,13 @@ VERIFY: Help = {
 
 
 @described(VERIFY, problem="placement images adc_bits noise")
-def command(
-    network: str,
-    *,
-    allocation: str,
-    placement: str | None = None,
-    seed: int = 0,
-    images: int = 1,
-    adc_bits: int | None = None,
-    noise: float = 0.0,
-    output_format: Format = "table",
-    output: str | None = None,
-    quiet: bool = False,
-    **shared: Unpack[AllocationArguments],
-) -> None:
-    """Compute a network through its placed arrays and compare every value with a reference.
-
-    Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error of each
-    layer and `approximate`.
-
-    Example: rramalloc verify alexnet --allocation a.json
-    """
-    given = locals()
+@of_call(
+    "rramalloc.commands.verify.verify:verify",
+    example="Prints `equal`, or the first value that differs (exit 1). With --adc-bits or --noise: the error "
+    "of each layer and `approximate`.\n\nExample: rramalloc verify alexnet --allocation a.json",
+)
+def command(given: dict[str, Any], *, quiet: bool, output: str | None, output_format: str) -> None:
+    """Run `verify`, and print its verdict; exit code 1 if a value differs."""
     from rramalloc.commands.verify.verify import verify as run_verify
 
     with LiveLine(quiet=quiet) as line:
