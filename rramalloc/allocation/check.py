@@ -165,7 +165,7 @@ def finish_by_cumulative_maximum(
         ]
         key = (count, length, windows[stage], *[(id(c), since, d, id(need)) for c, since, d, need in inputs])
         if key not in known:
-            starts = _starts(windows[stage], count, length, inputs)
+            starts = _starts_of_stage(windows[stage], count, length, inputs)
             after = starts - starts[0]
             known[key] = int(starts[0]), curves.setdefault(after.tobytes(), after)
         delay, after = known[key]
@@ -175,7 +175,7 @@ def finish_by_cumulative_maximum(
     return finish
 
 
-def _starts(
+def _starts_of_stage(
     windows: int,
     count: int,
     length: int,

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -113,7 +113,7 @@ class CopiesApart:
         return self.demand
 
     @cached_property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> tuple[Block, ...]:
         """Blocks of one copy."""
         return blocks(self.weights, self.crossbar, self.mapping)
 
@@ -202,7 +202,8 @@ def _planes(block: Block, count: int) -> tuple[Block, ...]:
     return tuple(replace(block, plane=plane) for plane in range(count))
 
 
-def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[Block]:
+@lru_cache(maxsize=256)
+def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> tuple[Block, ...]:
     """Return the blocks of one copy, by row block, column block and plane; as many as `demand` says.
 
     Each weight lies in one place of them, the same in each plane. Raises UnknownNameError; `whole_kernel`
@@ -233,7 +234,7 @@ def blocks(weights: WeightMatrix, crossbar: Crossbar, mapping: Mapping) -> list[
             used = len(high) * len(groups), len(wide) * len(groups)
             listed.append(Block(unit * len(rows) + i, unit * len(columns) + j, *used, parts))
     listed.sort(key=lambda block: (block.row_block, block.column_block))
-    return [plane for block in listed for plane in _planes(block, weights.arrays_per_block)]
+    return tuple(plane for block in listed for plane in _planes(block, weights.arrays_per_block))
 
 
 def _cut(lines: range, limit: int) -> Iterator[range]:

@@ -165,6 +165,8 @@ class StageModes:
     def alike(self) -> list[Ints]:
         """Return the entries of the same kind of arrays and the same sensitivity, of each such pair."""
         pairs = np.stack([self.each.kind, self.each.sensitivity], axis=1)
+        if (pairs == pairs[:1]).all():
+            return [np.arange(len(self))][: len(self)]
         distinct, number = np.unique(pairs, axis=0, return_inverse=True)
         return [np.flatnonzero(number.ravel() == at) for at in range(len(distinct))]
 

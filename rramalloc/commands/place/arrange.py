@@ -289,6 +289,8 @@ def arrange(
         return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
     for filled in _fillings(graph, held, hardware, widths):
+        if starts and improver.stop.out_of_time:
+            break
         *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
         heights = [MAX_LINES if widths is None else 1] * len(held)
         pieces = Pieces.of(held, flows, (rows[0], rows[1], rows[2]), heights, {})

@@ -89,6 +89,8 @@ def distinct(places: Ints) -> tuple[Ints, Ints]:
 
     np.unique of whole rows takes six times as long, most of it whatever their number.
     """
+    if (places == places[:1]).all():
+        return places[:1], np.zeros(len(places), dtype=np.int64)
     keys = np.ravel_multi_index(tuple(places.T), (places.max(axis=0, initial=0) + 1).tolist())
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     return places[first], number
@@ -104,8 +106,8 @@ class HeldArrays(NamedTuple):
 class Readers(NamedTuple):
     """Who reads: units, the arrays of each of which take the same inputs, in one place or several.
 
-    A row for each place of a unit. unit: int64 (k,), its number; place: int64, tiles (k, 4), or of one mesh
-    (k, 2); weight: int64 (k,), for how many equal units the row stands.
+    A row for each place of a unit. unit: int64 (k,), its number, rising; place: int64, tiles (k, 4), or of
+    one mesh (k, 2); weight: int64 (k,), for how many equal units the row stands.
     """
 
     unit: Ints
@@ -115,7 +117,7 @@ class Readers(NamedTuple):
     @property
     def units(self) -> int:
         """Number of units."""
-        return int(self.weight[np.unique(self.unit, return_index=True)[1]].sum())
+        return int(self.weight[np.diff(self.unit, prepend=-1) > 0].sum())
 
     def on_chip(self, chip: tuple[int, int]) -> tuple[Readers, Readers]:
         """Return the tiles of a chip that its own tiles send to, and those that other chips send to by its

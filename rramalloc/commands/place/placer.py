@@ -54,7 +54,9 @@ class CasePlacer:
 
     case: Case
     of_interval: bool = False
-    _known: dict[tuple[bytes, bool], tuple[Arrangement, bool]] = field(default_factory=dict)
+    _known: dict[tuple[bytes, bool], tuple[Arrangement, tuple[LayerPlaces, ...], bool]] = field(
+        default_factory=dict
+    )
 
     def __post_init__(self) -> None:
         check_command("place", "--placed", self.case)
@@ -86,7 +88,7 @@ class CasePlacer:
             raise AssertionError("checked before")
         key = found.identity, self.of_interval
         known = self._known.get(key)
-        if known is None or (again and not known[1]):
+        if known is None or (again and not known[2]):
             timer = TransferTimer(
                 problem.graph, found.copies, problem.step_time, case.hardware, self.of_interval
             )
@@ -105,7 +107,8 @@ class CasePlacer:
             # More work may end in another minimum: the better placement stays.
             if known is not None and known[0].slower <= arranged.slower:
                 arranged = known[0]
-            known = self._known[key] = arranged, not quick
+            places = places_in_result(arranged.layout, problem.on_arrays.graph.names)
+            known = self._known[key] = arranged, places, not quick
         arranged, times = known[0], known[0].times
         if times is None:
             raise AssertionError("a timer was given")
@@ -117,20 +120,21 @@ class CasePlacer:
             if graph.weighted[stage]
         }
         choice = timed.choice(found.copies)
-        names = problem.on_arrays.graph.names
         is_hidden = arranged.slower <= 1 + SAME_SUM
-        return Placed(choice, is_hidden, transfer_ns, places_in_result(arranged.layout, names))
+        return Placed(choice, is_hidden, transfer_ns, known[1])
 
 
 def places_in_result(layout: Layout, names: Sequence[str]) -> tuple[LayerPlaces, ...]:
     """Return the places of a layout as files keep them. names: of the stages."""
     pieces, sites = layout.pieces, layout.sites[layout.site]
+    rows: list[list[tuple[int, ...]]] = [[] for _ in names]
     table = np.column_stack([pieces.copy, sites, pieces.arrays])
-    found = list[LayerPlaces]()
-    for stage, (name, height) in enumerate(zip(names, pieces.heights, strict=True)):
-        rows = tuple(tuple(row) for row in table[pieces.stage == stage].tolist())
-        found.append(LayerPlaces(layer=name, stripe=int(height), pieces=rows))
-    return tuple(found)
+    for stage, row in zip(pieces.stage.tolist(), table.tolist(), strict=True):
+        rows[stage].append(tuple(row))
+    return tuple(
+        LayerPlaces(layer=name, stripe=int(height), pieces=tuple(own))
+        for name, height, own in zip(names, pieces.heights, rows, strict=True)
+    )
 
 
 def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
