@@ -33,14 +33,14 @@ from rramalloc.mapping.demand import (
     storage_of,
     stored_classifiers,
 )
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import LayerArray, Mode, array_of
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.methods.one_pass import one_pass_choices
 from rramalloc.network.counts import weights
 from rramalloc.network.coverage import Coverage, name_some
 from rramalloc.network.network import Network
-from rramalloc.network.node import Stage
+from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import brief, check_effort
 from rramalloc.room import load_from
 from rramalloc.rounding import SAME_PRODUCT
@@ -222,11 +222,15 @@ class Case:
             of_stages.append(own)
         return Alternatives(tuple(of_stages), graph.stages, self.hardware)
 
+    def array_of(self, stage: TimedNode, mode: Mode) -> LayerArray:
+        """Return the arrays, or digital units, of its kind that a stage uses in a mode."""
+        return array_of(self.hardware, stage, mode)
+
     def _holds(self, stage: Stage, mode: Mode) -> bool:
         """Return True if a layer fits a digital unit of the kind of a mode, or that has arrays."""
-        of_kind = self.hardware.each_kind[mode.kind].of_layer(mode.of_stage(stage))
-        bits = weights(self.network, stage) * of_kind.precision.weight_bits
-        return of_kind.processor is None or of_kind.processor.holds(bits)
+        own = self.array_of(stage, mode)
+        bits = weights(self.network, stage) * own.precision.weight_bits
+        return own.processor is None or own.processor.holds(bits)
 
     def with_stages(self, stages: StageGraph) -> Case:
         """Return the same case with its stages, which were traced before."""

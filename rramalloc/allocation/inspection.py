@@ -18,7 +18,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.optimize import utilisation
 from rramalloc.choices import Mapping
 from rramalloc.mapping.demand import demands, folds, storage_of
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import PLAIN, Mode
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.network.counts import macs, weights
 from rramalloc.network.coverage import Coverage
@@ -123,7 +123,9 @@ def inspect_network(case: Case) -> Inspection:
             output=network.shapes[stage.name].as_tuple(),
             windows=network.shapes[stage.name].pixels,
             arrays_per_copy=demand[index],
-            utilisation=utilisation(network, stage, smallest_block(stage), 1, demand[index], hardware),
+            utilisation=utilisation(
+                network, stage, smallest_block(stage), 1, demand[index], case.array_of(stage, PLAIN)
+            ),
             weights=weights(network, stage),
             macs=macs(network, stage),
             fold=None if sizes is None else sizes[index],
@@ -151,13 +153,14 @@ def _shown(case: Case, stage: Stage, demand: int, best: StageModes) -> tuple[Ins
     columns = best.take(np.unique(places))
     fields = (columns.each.tall, columns.each.wide, columns.low, columns.arrays, columns.batches)
     rows = zip(*(column.tolist() for column in fields), strict=True)
+    own = case.array_of(stage, PLAIN)
     return tuple(
         InspectedMode(
             block=(tall, wide),
             copies=copies,
             arrays=arrays,
             batches=batches,
-            utilisation=utilisation(case.network, stage, (tall, wide), copies, arrays, case.hardware),
+            utilisation=utilisation(case.network, stage, (tall, wide), copies, arrays, own),
         )
         for tall, wide, copies, arrays, batches in rows
     )

@@ -44,7 +44,7 @@ from rramalloc.mapping.demand import (
     WeightMatrix,
     folds,
 )
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import LayerArray, Mode, array_of
 from rramalloc.mapping.modes import BlockGrid, smallest_block
 from rramalloc.methods.method import proposed
 from rramalloc.network.coverage import Coverage, name_some
@@ -626,7 +626,7 @@ def layers_in_result(
                 graph.blocks[stage],
                 copies,
                 taken[stage],
-                hardware.each_kind[modes[stage].kind],
+                array_of(hardware, graph.stages[stage], modes[stage]),
             )
             if in_blocks and taken[stage]
             else None,
@@ -640,14 +640,14 @@ def layers_in_result(
 
 
 def utilisation(
-    network: Network, stage: TimedNode, block: Pair, copies: int, arrays: int, hardware: Hardware
+    network: Network, stage: TimedNode, block: Pair, copies: int, arrays: int, own: LayerArray
 ) -> float:
     """Share of the cells of a stage's arrays that hold weights, with copies of a block; 0 without any."""
-    if not isinstance(stage, Stage) or hardware.processor is not None:
+    if not isinstance(stage, Stage) or own.processor is not None:
         return 0.0
-    unit, crossbar = smallest_block(stage), hardware.crossbar
+    unit, crossbar = smallest_block(stage), own.crossbar
     kernels = block[0] // unit[0] * (block[1] // unit[1])
-    cells = copies * kernels * WeightMatrix.of(network, stage, hardware).cells
+    cells = copies * kernels * WeightMatrix.of(network, stage, own).cells
     return cells / (arrays * crossbar.wordlines * crossbar.bitlines)
 
 
@@ -656,7 +656,7 @@ def utilisation_of_all(problem: Problem, choice: Choice, hardware: Hardware) -> 
     graph, copies = problem.in_modes(choice.modes).graph, choice.copies.tolist()
     taken: list[int] = problem.storage.taken(graph.modes, choice.copies).tolist()
     shares = [
-        utilisation(graph.network, stage, mode.block, count, arrays, hardware.each_kind[mode.kind]) * arrays
+        utilisation(graph.network, stage, mode.block, count, arrays, array_of(hardware, stage, mode)) * arrays
         for stage, mode, count, arrays in zip(graph.stages, graph.modes, copies, taken, strict=True)
         if arrays
     ]

@@ -38,9 +38,9 @@ from itertools import product
 from typing import NamedTuple
 
 from rramalloc.choices import MAPPINGS, Mapping
-from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.demand import WeightMatrix, demand
+from rramalloc.mapping.mode import LayerArray
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage
 from rramalloc.records import check_known
@@ -183,18 +183,17 @@ def stored(
     return CopiesApart(copies, weights, crossbar, mapping, demand(weights, crossbar, mapping, where))
 
 
-def unit_of(network: Network, stage: Stage, hardware: Hardware) -> Hardware:
+def unit_of(network: Network, stage: Stage, own: LayerArray) -> LayerArray:
     """Return the hardware of a digital unit as an array that holds all weights of a layer, a cell for each.
 
     Groups lie on its diagonal.
     """
-    own = hardware.of_layer(stage)
     polarities = None if own.precision.signed == "offset" else "cells"
     cell = {"cell_bits": own.precision.weight_bits, "slices": None, "polarities": polarities}
     whole = own.model_copy(update={"crossbar": own.crossbar.model_copy(update=cell)})
     weights = WeightMatrix.of(network, stage, whole)
     lines = {"wordlines": weights.rows * weights.groups, "bitlines": weights.columns * weights.groups}
-    return whole.model_copy(update={"crossbar": whole.crossbar.model_copy(update=lines)})
+    return LayerArray(whole.model_copy(update={"crossbar": whole.crossbar.model_copy(update=lines)}))
 
 
 def _planes(block: Block, count: int) -> tuple[Block, ...]:

@@ -15,7 +15,7 @@ from rramalloc.errors import SpecError, UnknownNameError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Crossbar
 from rramalloc.mapping.fold import UNFOLDED, Filter, folded_kernel
-from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName, Mode
+from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName, LayerArray, Mode, array_of
 from rramalloc.mapping.modes import ArrayCount, BlockArrays, breakpoints, input_extent, smallest_block
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
 from rramalloc.ndarrays import Ints
@@ -90,7 +90,7 @@ NO_ARRAYS = (1, 1, 0)
 """Rows, columns and groups of a stage without weights: it has no group; 1 row and column divide safely."""
 
 
-def block_arrays(network: Network, stage: TimedNode, hardware: Hardware, block: Pair) -> BlockArrays:
+def block_arrays(network: Network, stage: TimedNode, hardware: LayerArray, block: Pair) -> BlockArrays:
     """Return the wordlines and bitlines that one group of a stage takes with this block."""
     if not isinstance(stage, Stage):
         return BlockArrays(*NO_ARRAYS, hardware.crossbar)
@@ -176,8 +176,8 @@ class Storage:
         node = self.stages[stage]
         key = network.kinds[node.name], mode
         if key not in self._known:
-            of_kind = hardware.each_kind[mode.kind]
-            self._known[key] = block_arrays(network, mode.of_stage(node), of_kind, mode.block)
+            own = array_of(hardware, node, mode)
+            self._known[key] = block_arrays(network, mode.of_stage(node), own, mode.block)
         return self._known[key]
 
     def count(self, stage: int, mode: Mode) -> ArrayCount:
@@ -200,7 +200,7 @@ class Storage:
         if self.hardware is None or not (mode.weight_bits or mode.kind):
             return count_of_copies(int(self.demand[stage]))
         (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
-        return count_of_copies(demands(network, [node], hardware.each_kind[mode.kind], self.options)[0])
+        return count_of_copies(demands(network, [node], array_of(hardware, node, mode), self.options)[0])
 
     def costs(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the cost of the arrays that every stage takes, int64."""
@@ -301,7 +301,7 @@ def demands(
 
 
 def active_lines(
-    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair, copies: int
+    network: Network, stage: Stage, hardware: LayerArray, options: MappingOptions, block: Pair, copies: int
 ) -> Pair:
     """Return (wordlines, bitlines) in use of the fullest array that a batch of `copies` reads.
 
@@ -331,7 +331,7 @@ def _mapped_weights(
 
 
 def lines_of_copy(
-    network: Network, stage: Stage, hardware: Hardware, options: MappingOptions, block: Pair
+    network: Network, stage: Stage, hardware: LayerArray, options: MappingOptions, block: Pair
 ) -> Pair:
     """Return (wordlines, bitlines) in use, summed over all arrays that hold one copy.
 
@@ -348,7 +348,7 @@ def lines_of_copy(
     return held * weights.rows * wide, held * weights.columns * high
 
 
-def copies_of_full_array(network: Network, stage: Stage, hardware: Hardware, block: Pair) -> int:
+def copies_of_full_array(network: Network, stage: Stage, hardware: LayerArray, block: Pair) -> int:
     """Return the copies that fill the first array with mapping "sdk": more read no more lines of an array."""
     arrays = block_arrays(network, stage, hardware, block)
     return max(1, -(-arrays.sharing // arrays.groups))

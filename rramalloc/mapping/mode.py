@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping as MappingOf
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NewType
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.geometry import Pair
 from rramalloc.network.node import TimedNode
 
@@ -18,6 +19,8 @@ SINGLE: Pair = (1, 1)
 BlocksByName = MappingOf[str, Pair]
 """Block of windows (height, width) by layer name; layers left out have their smallest."""
 NO_BLOCKS: BlocksByName = MappingProxyType({})
+LayerArray = NewType("LayerArray", Hardware)
+"""The arrays, or digital units, that one layer uses: of its kind, with the bits of its weights and inputs."""
 
 
 class Mode(NamedTuple):
@@ -47,6 +50,11 @@ class Mode(NamedTuple):
         if not self.weight_bits:
             return stage
         return stage.model_copy(update={"weight_bits": self.weight_bits, "input_bits": self.input_bits})
+
+
+def array_of(hardware: Hardware, stage: TimedNode, mode: Mode) -> LayerArray:
+    """Return what a stage uses in a mode: nothing else reads the crossbar of a hardware for a layer."""
+    return LayerArray(hardware.each_kind[mode.kind].of_layer(mode.of_stage(stage)))
 
 
 PLAIN = Mode(*SINGLE)

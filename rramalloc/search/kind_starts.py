@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rramalloc.mapping.demand import WeightMatrix
-from rramalloc.mapping.mode import Mode, ModeOfEach
+from rramalloc.mapping.mode import Mode, ModeOfEach, array_of
 from rramalloc.network.node import Stage
 from rramalloc.search import cost
 from rramalloc.search.problem import Choice, Problem
@@ -74,12 +74,13 @@ def _least_sensitive(problem: Problem, rank: Callable[[int, Mode], tuple[int, fl
 def _utilisation(problem: Problem, stage: int, mode: Mode) -> float:
     """Return the share of the cells of its arrays that one copy of a stage uses."""
     network, hardware = problem.storage.laid_out
-    node, of_kind = mode.of_stage(problem.graph.stages[stage]), hardware.each_kind[mode.kind]
+    node = mode.of_stage(problem.graph.stages[stage])
+    own = array_of(hardware, node, mode)
     arrays = problem.storage.count_stored(stage, mode).arrays(1)
-    if not isinstance(node, Stage) or not arrays or of_kind.processor is not None:
+    if not isinstance(node, Stage) or not arrays or own.processor is not None:
         return 0.0
-    cells = arrays * of_kind.crossbar.wordlines * of_kind.crossbar.bitlines
-    return WeightMatrix.of(network, node, of_kind).cells / cells
+    cells = arrays * own.crossbar.wordlines * own.crossbar.bitlines
+    return WeightMatrix.of(network, node, own).cells / cells
 
 
 def feed(problem: Problem, modes: ModeOfEach, copies: npt.NDArray[np.int64], stop: Work) -> Stopped | None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from rramalloc.choices import MAX_ARRAYS
 from rramalloc.hardware.hardware import Hardware
-from rramalloc.mapping.mode import PLAIN, Mode
+from rramalloc.mapping.mode import PLAIN, Mode, array_of
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.node import TimedNode
 from rramalloc.records import MAX_WORK
@@ -101,7 +101,7 @@ class Alternatives:
     def compute_ns(self, stage: int, modes: Sequence[Mode]) -> Floats:
         """Time of a common step that each of these modes takes at least."""
         node = self.stages[stage]
-        each = [self.hardware.each_kind[mode.kind].of_layer(mode.of_stage(node)) for mode in modes]
+        each = [array_of(self.hardware, node, mode) for mode in modes]
         return np.array([own.compute_ns or 0.0 for own in each])
 
     def step_time(self, step_time: StepTime | None) -> StepTime | None:

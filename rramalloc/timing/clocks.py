@@ -10,7 +10,7 @@ from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Processor
 from rramalloc.mapping.demand import active_lines, copies_of_full_array
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import Mode, array_of
 from rramalloc.mapping.modes import smallest_block
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.counts import macs, windows
@@ -80,7 +80,7 @@ class _Clocks:
         if not isinstance(node, Stage):
             rates = {} if self.hardware.digital is None else self.hardware.digital.ns_per_pixel
             return self._counted(node.name, [rates[node.op]], 0.0)
-        hardware = self.hardware.each_kind[mode.kind].of_layer(node)
+        hardware = array_of(self.hardware, node, mode)
         if hardware.processor is not None:
             compute_ns = [digital_ns(network, node, hardware.processor)]
         elif self.measured is not None:

@@ -15,12 +15,12 @@ from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, array_lea
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Energy
 from rramalloc.mapping.demand import Storage, active_lines, lines_of_copy
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import Mode, array_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Floats
 from rramalloc.network.counts import macs
 from rramalloc.network.geometry import Pair
-from rramalloc.network.node import Stage, TimedNode
+from rramalloc.network.node import Stage
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.figures import EnergyArea
 from rramalloc.timing.simulate import Copies
@@ -222,7 +222,8 @@ class EnergyModel:
 
     def digital_pj(self, stage: int, mode: Mode) -> float:
         """Return the energy of the products of a stage for one input in a digital unit, 0 on arrays."""
-        node, processor = self.graph.stages[stage], self.hardware.each_kind[mode.kind].processor
+        node = self.graph.stages[stage]
+        processor = self.hardware.each_kind[mode.kind].processor
         if processor is None or not isinstance(node, Stage):
             return 0.0
         return macs(self.graph.network, node) * (processor.pj_per_mac or 0.0)
@@ -232,8 +233,8 @@ class EnergyModel:
         key = self.graph.kinds[stage], mode
         if key not in self._lines:
             node, lines = mode.of_stage(self.graph.stages[stage]), (0, 0)
-            if isinstance(node, Stage) and self.hardware.each_kind[mode.kind].processor is None:
-                hardware = self._hardware_of(node, mode)
+            hardware = array_of(self.hardware, node, mode)
+            if isinstance(node, Stage) and hardware.processor is None:
                 lines = lines_of_copy(self.graph.network, node, hardware, self.options, mode.block)
             self._lines[key] = lines
         return self._lines[key]
@@ -243,7 +244,7 @@ class EnergyModel:
         key = self.graph.kinds[stage], mode
         if key not in self._cycles:
             node = mode.of_stage(self.graph.stages[stage])
-            hardware = self._hardware_of(node, mode)
+            hardware = array_of(self.hardware, node, mode)
             self._cycles[key] = 1  # of a digital node, and of a step that is given as a whole
             if hardware.timing is not None and isinstance(node, Stage):
                 self._cycles[key] = hardware.timing.cycles(hardware.precision.input_bits)
@@ -254,7 +255,7 @@ class EnergyModel:
         key = self.graph.kinds[stage], mode, copies
         if key not in self._reads:
             node = mode.of_stage(self.graph.stages[stage])
-            hardware = self._hardware_of(node, mode)
+            hardware = array_of(self.hardware, node, mode)
             self._reads[key] = 1
             if hardware.timing is not None and hardware.processor is None and isinstance(node, Stage):
                 # All arrays of a batch take the turns of the fullest one.
@@ -262,10 +263,6 @@ class EnergyModel:
                 bits = hardware.precision.input_bits
                 self._reads[key] = hardware.timing.reads(bits, hardware.crossbar, rows)
         return self._reads[key]
-
-    def _hardware_of(self, node: TimedNode, mode: Mode) -> Hardware:
-        """Return the hardware of a stage in a mode, with the values of its kind and the bits of the layer."""
-        return self.hardware.each_kind[mode.kind].of_layer(node)
 
 
 def array_reads(

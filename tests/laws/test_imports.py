@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -54,6 +55,13 @@ def test_no_other_module_imports_from_a_room() -> None:
     for path in PACKAGE.rglob("*.py"):
         if "commands" not in path.parts:
             assert rooms_in(path) == set(), path
+
+
+def test_the_array_of_a_layer_is_looked_up_in_one_place() -> None:
+    """What is of a kind alone, such as its processor, needs no layer; `array_of` is for all else."""
+    by_mode = re.compile(r"each_kind\[[^]]*\.kind](?!\.processor)")
+    found = [path.name for path in PACKAGE.rglob("*.py") if by_mode.search(path.read_text(encoding="utf-8"))]
+    assert found == ["mode.py"]
 
 
 def test_no_module_imports_itself_through_others() -> None:

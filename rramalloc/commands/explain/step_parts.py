@@ -71,7 +71,7 @@ def _step_parts(
     Source: docs/sources/model.md 7 and 11.
     """
     graph, node, copies = timing.graph, timing.graph.stages[stage], int(timing.copies[stage])
-    hardware = case.hardware.each_kind[graph.modes[stage].kind].of_layer(node)
+    hardware = case.array_of(node, graph.modes[stage])
     parts: dict[str, Any] = {"transfer_ns": transfer_ns}
     times: dict[StepPart, float | None] = {}
     if not isinstance(node, Stage):

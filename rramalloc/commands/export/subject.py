@@ -21,7 +21,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.hardware.values import HardwareValues
 from rramalloc.mapping.demand import block_arrays, demands
-from rramalloc.mapping.mode import SINGLE
+from rramalloc.mapping.mode import PLAIN, SINGLE, LayerArray, array_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
@@ -219,10 +219,10 @@ class Subject:
         modes = dict(zip(self.graph.names, self.graph.modes, strict=True))
         return kind_of(self.hardware, modes[stage.name])
 
-    def engine(self, stage: Stage) -> Hardware:
+    def engine(self, stage: Stage) -> LayerArray:
         """Return the hardware with the arrays, or the digital units, of the kind of a stage."""
         modes = dict(zip(self.graph.names, self.graph.modes, strict=True))
-        return self.hardware.each_kind[modes[stage.name].kind if stage.name in modes else 0]
+        return array_of(self.hardware, stage, modes.get(stage.name, PLAIN))
 
     @cached_property
     def demand(self) -> dict[str, int]:

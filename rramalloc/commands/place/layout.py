@@ -35,6 +35,7 @@ from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.blocks import Block, StoredCopies
+from rramalloc.mapping.mode import array_of
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph
@@ -63,9 +64,9 @@ class Flows:
         (`StageGraph.edges`)."""
         edges = sorted(graph.edges, key=lambda edge: (edge.producer, edge.consumer))
         channels = [graph.channels(edge.producer) for edge in edges]
-        kinds = [hardware.each_kind[mode.kind] for mode in graph.modes]
         slices = [
-            own.of_layer(each).columns_per_weight for each, own in zip(graph.layers, kinds, strict=True)
+            array_of(hardware, layer, mode).columns_per_weight
+            for layer, mode in zip(graph.layers, graph.modes, strict=True)
         ]
         value_bytes = hardware.precision.output_bits / BITS_PER_BYTE
         return cls(

@@ -52,6 +52,7 @@ from rramalloc.importers import NetworkLike
 from rramalloc.mapping.blocks import Block, StoredCopies, stored, unit_of
 from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
+from rramalloc.mapping.mode import array_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
@@ -76,12 +77,12 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
         blocks.sort(key=lambda block: (block.row_block, block.column_block, block.plane))
         row, column, *tile = site
         for index, block in enumerate(blocks, used[site]):
-            found.append(array_of((row, column), (tile[0], tile[1]), index, names[stage], replica, block))
+            found.append(placed_array((row, column), (tile[0], tile[1]), index, names[stage], replica, block))
         used[site] += len(blocks)
     return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
 
 
-def array_of(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
+def placed_array(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
     """Return the record of an array that holds a block of weights; replica: the first copy in it."""
     where = {"chip": chip, "tile": tile, "index": index, "layer": layer, "replica": replica}
     return PlacedArray.gather(block, **where)
@@ -133,7 +134,7 @@ class StoredNetwork:
     ) -> StoredNetwork:
         """Return it with these copies. sizes: of folds, as the options say if None."""
         network, held = graph.network, list[StoredCopies]()
-        kinds = [hardware.each_kind[mode.kind] for mode in graph.modes]
+        kinds = [array_of(hardware, *each) for each in zip(graph.stages, graph.modes, strict=True)]
         if sizes is None and options.fold:
             each = zip(graph.layers, kinds, strict=True)
             sizes = [size for stage, own in each for size in folds(network, [stage], own, options) or ()]
@@ -399,7 +400,7 @@ def _layers(
         share = None
         if in_modes:
             mode = graph.network, graph.stages[stage], graph.blocks[stage]
-            own = source.hardware.each_kind[graph.modes[stage].kind]
+            own = array_of(source.hardware, graph.stages[stage], graph.modes[stage])
             share = utilisation(*mode, held.copies, len(held) * held.together, own)
         layers.append(
             PlacedLayer(

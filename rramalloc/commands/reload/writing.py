@@ -17,7 +17,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Write
 from rramalloc.mapping.blocks import CopiesSharing, stored
 from rramalloc.mapping.demand import WeightMatrix
-from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.mode import Mode, array_of
 from rramalloc.network.node import Stage
 from rramalloc.rounding import SAME_SUM
 from rramalloc.timing.simulate import Copies
@@ -62,11 +62,11 @@ class Writing:
         return self._known[key]
 
     def _of_stage(self, stage: int, mode: Mode, copies: int) -> Counter[int]:
-        of_kind = self.hardware.each_kind[mode.kind]
+        own = array_of(self.hardware, self.graph.stages[stage], mode)
         weights = self._weights(stage, mode)
-        if weights is None or of_kind.processor is not None:
+        if weights is None or own.processor is not None:
             return Counter()
-        held = stored(weights, of_kind.crossbar, self.mapping, copies, self.graph.names[stage])
+        held = stored(weights, own.crossbar, self.mapping, copies, self.graph.names[stage])
         if isinstance(held, CopiesSharing):
             last, planes = len(held) - 1, held.together
             full, rest = held[0].blocks[0].rows, held[last].blocks[0].rows
@@ -79,7 +79,7 @@ class Writing:
         node = self.graph.stages[stage]
         if not isinstance(node, Stage):
             return None
-        return WeightMatrix.of(self.graph.network, node, self.hardware.each_kind[mode.kind], mode.block)
+        return WeightMatrix.of(self.graph.network, node, array_of(self.hardware, node, mode), mode.block)
 
     @cached_property
     def least_rows(self) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.place.check import check_placement
-from rramalloc.commands.place.place import StoredNetwork, array_of, place_network
+from rramalloc.commands.place.place import StoredNetwork, place_network, placed_array
 from rramalloc.commands.place.placement import MAX_PLACED, PlacedArray, Placement, PlacementLike, as_placement
 from rramalloc.commands.verify.crossbars import EXACT_BITS, Converters, CrossbarStorage, address_of
 from rramalloc.commands.verify.layer import EmulatedLayer, ParallelWindow
@@ -45,6 +45,7 @@ from rramalloc.importers import NetworkLike
 from rramalloc.mapping.blocks import unit_of
 from rramalloc.mapping.demand import filter_of
 from rramalloc.mapping.fold import UNFOLDED, Fold
+from rramalloc.mapping.mode import array_of
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair, Shape
 from rramalloc.network.network import Network
@@ -405,7 +406,7 @@ def in_order(stored: StoredNetwork, where: str) -> list[PlacedArray]:
     for name, held in zip(stored.graph.names, stored.held, strict=True):
         for replica, blocks in (held[number] for number in range(len(held))):
             for block in blocks:
-                arrays.append(array_of((0, 0), (0, 0), len(arrays), name, replica, block))
+                arrays.append(placed_array((0, 0), (0, 0), len(arrays), name, replica, block))
     return arrays
 
 
@@ -613,11 +614,11 @@ def verify_task(
     for stage, grid, copies, mode in rows:
         size = task.folds.get(stage.name, UNFOLDED)
         fold = None if size == UNFOLDED else Fold.of(filter_of(network, stage), size)
-        of_kind = hardware.each_kind[mode.kind]
-        storage = CrossbarStorage.of(of_kind.of_layer(stage), source.options.mapping)
+        own = array_of(hardware, stage, mode)
+        storage = CrossbarStorage.of(own, source.options.mapping)
         of_layer = replace(converters, width=width.entering(stage).bits)
-        if of_kind.processor is not None:  # exact, whatever converters and cells of arrays lose
-            storage = CrossbarStorage.of(unit_of(network, stage, of_kind), "im2col")
+        if own.processor is not None:  # exact, whatever converters and cells of arrays lose
+            storage = CrossbarStorage.of(unit_of(network, stage, own), "im2col")
             of_layer = replace(of_layer, adc_bits=None, noise=0.0)
         window, channels = ParallelWindow.of(stage, grid, fold), network.shapes[stage.name].channels
         layers[stage.name] = EmulatedLayer(stage, channels, storage, of_layer, copies, grid, window, fold)
