@@ -115,7 +115,10 @@ class Command(_WholeSentence, TyperCommand):
             ],
             ctx.params.get("figure_width"),
         )
-        return super().invoke(ctx)
+        from rramalloc.cli.live_line import Pulse
+
+        with Pulse(quiet=bool(ctx.params.get("quiet"))):
+            return super().invoke(ctx)
 
     def _check_latex(self, ctx: Any) -> None:
         """Raise BadParameter for options of LaTeX without it, and for a label that LaTeX cannot read."""

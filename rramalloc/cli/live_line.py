@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import warnings
-from typing import Self
+from typing import ClassVar, Self
 
 from rramalloc.cli.output import note
 from rramalloc.compiled import compilation
@@ -17,6 +17,7 @@ from rramalloc.view.width import shortened, width_of
 
 _PATIENCE_S = 3.0  # silence after which the line says why nothing has appeared yet
 _TICK_S = 0.9  # between two looks at a line that nobody changes: no second without a sign of life
+_SILENCE_S = 6.0  # without a word on stderr that is no terminal, after which there is one
 _NOTICED_S = 1.0  # a compilation that took longer is reported
 
 
@@ -30,11 +31,11 @@ class LiveLine(Closing):
     """
 
     _width = 0
-
-    _text = "searching"
+    shown: ClassVar[LiveLine | None] = None
+    """The one that is in use."""
+    _text = "at work"
 
     def __init__(self, *, quiet: bool, every_s: float = 1.0, live_every_s: float = 0.0) -> None:
-        self._over = threading.Event()
         self._quiet, self._live = quiet, sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._every_s = live_every_s if self._live else every_s
         self._begun = time.monotonic()
@@ -45,12 +46,22 @@ class LiveLine(Closing):
         """Seconds since the beginning."""
         return time.monotonic() - self._begun
 
+    def __enter__(self) -> Self:
+        LiveLine.shown = self
+        return self
+
     def close(self) -> None:
         """Take the line away from a terminal."""
+        LiveLine.shown = None if LiveLine.shown is self else LiveLine.shown
         if LiveLine._width:
             sys.stderr.write("\r" + " " * min(LiveLine._width, _room()) + "\r")
             sys.stderr.flush()
             LiveLine._width = 0
+
+    def repeat(self) -> None:
+        """Show the line again, with the seconds so far; where there is no terminal, after a silence."""
+        if self._live or self.seconds - (self._shown_s or 0.0) >= _SILENCE_S:
+            self.show(self._text)
 
     def show(self, text: str) -> None:
         """Replace the line in a terminal, or write another elsewhere, unless the last is too fresh."""
@@ -74,26 +85,18 @@ class LiveLine(Closing):
 class SearchLine(LiveLine):
     """Line with the best makespan and the bound of a search, or the reason why there is none yet."""
 
+    _text = "searching"
+
     def __enter__(self) -> Self:
-        self._ticking = threading.Thread(target=self._tick, daemon=True)
-        if self._live and not self._quiet:
-            self._ticking.start()
         self._patience = threading.Timer(_PATIENCE_S, self._explain)
         self._patience.daemon = True
         self._patience.start()
-        return self
+        return super().__enter__()
 
     def close(self) -> None:
-        """Remove the line, and stop counting the seconds."""
+        """Remove the line."""
         self._patience.cancel()
-        self._over.set()
         super().close()
-
-    def _tick(self) -> None:
-        """Count the seconds on in a terminal while nothing new is found."""
-        while not self._over.wait(_TICK_S):
-            if self._shown_s is None or self.seconds - self._shown_s >= _TICK_S:
-                self.show(self._text)
 
     def update(self, best: int, bound: int, what: str = "") -> None:
         """Show the best value and the bound; the search calls this whenever one of them improves.
@@ -106,6 +109,31 @@ class SearchLine(LiveLine):
     def _explain(self) -> None:
         if not compilation.functions:
             note("no answer yet: a large network takes a while", quiet=self._quiet)
+
+
+class Pulse(Closing):
+    """Keeps a command from being silent: repeats its line, or says that it is at work; used as a context."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._over = threading.Event()
+        if not quiet:
+            threading.Thread(target=self._beat, daemon=True).start()
+
+    def close(self) -> None:
+        """End it."""
+        self._over.set()
+
+    def _beat(self) -> None:
+        begun_s = said_s = time.monotonic()
+        while not self._over.wait(_TICK_S):
+            line = LiveLine.shown
+            now_s = time.monotonic()
+            if line is not None:
+                line.repeat()
+                said_s = now_s
+            elif now_s - said_s >= _SILENCE_S:
+                note(f"at work, after {now_s - begun_s:.0f} s")
+                said_s = now_s
 
 
 def announce_compilation(*, quiet: bool) -> None:

@@ -7,7 +7,9 @@ import os
 import random
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -154,6 +156,22 @@ def test_the_estimate_of_compilation_follows_the_machine(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("compiling once (about ")
     assert len(lines) == 1 if quiet else len(lines) > 1
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+@pytest.mark.parametrize("has_line", [True, False])
+def test_no_command_is_silent(
+    quiet: bool, has_line: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it does, and whether or not it has a line to repeat."""
+    monkeypatch.setattr(live_line, "_TICK_S", 0.01)
+    monkeypatch.setattr(live_line, "_SILENCE_S", 0.05)
+    line = live_line.LiveLine(quiet=quiet, every_s=0.0) if has_line else nullcontext()
+    with live_line.Pulse(quiet=quiet), line:
+        time.sleep(0.4)
+    words = capsys.readouterr().err.splitlines()
+    assert not words if quiet else len(words) > 1
+    assert all(text.startswith("at work, after ") for text in words)
 
 
 INTERRUPTED_IMPORT = """
