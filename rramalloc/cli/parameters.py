@@ -199,8 +199,8 @@ _NAMES = {
 _OF_PYTHON = ("on_progress", "progress", "stop", "cancel", "ending")
 """Parameters of calls that a command line has no use for."""
 _TEXT = (
-    *("AllocationLike", "ArraysLike", "CrossbarLike", "HardwareLike", "LatencyTableLike", "MethodLike"),
-    *("NetworkLike", "PlacementLike", "Simulator"),
+    *("AllocationLike", "ArraysLike", "CrossbarLike", "Description", "HardwareLike", "LatencyTableLike"),
+    *("MethodLike", "NetworkLike", "PlacementLike", "Simulator", "StrategyLike"),
 )
 _TEXTS = ("AtMostLike", "ChangesLike", "CopiesLike", "HostLike", "InputShapes", "InputValues", "ValuesLike")
 _KINDS = {**vars(choices), "Sequence": list, **dict.fromkeys(_TEXT, str), **dict.fromkeys(_TEXTS, list[str])}

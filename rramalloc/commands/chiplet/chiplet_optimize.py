@@ -317,7 +317,7 @@ def chiplet_optimize(
     on_progress: ScheduleProgress | None = None,
     stop: Work | None = None,
 ) -> ChipletSchedule:
-    """Find groups, strategies and submeshes of least cost, with a lower bound and baselines.
+    """Find groups, partitions and submeshes of least cost, with a lower bound.
 
     Parameters
     ----------

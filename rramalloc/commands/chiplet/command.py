@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping
 from rramalloc.cli import complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Format, Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, of_call, passed
 from rramalloc.units import count
 
 COST: Help = {
-    "sources": (
+    "source": (
         Value("FILE...|NETWORK", completion=complete.networks),
         "Descriptions, or a network with --allocation and --placement.",
     ),
@@ -41,65 +42,37 @@ app = typer.Typer(
 
 @app.command(cls=Command)
 @described(COST, problem="placement")
-def cost(
-    sources: list[str],
-    *,
-    allocation: str | None = None,
-    placement: str | None = None,
-    latency_table: str | None = None,
-    input_shapes: list[str] | None = None,
-    input_values: list[str] | None = None,
-    output_format: Format = "table",
-    output: str | None = None,
-    quiet: bool = False,
-) -> None:
-    """Compute the cost of a description, or of an allocation as it is placed; of several, side by side.
-
-    Example: rramalloc chiplet cost schedule.json
-    """
-    given = locals()
+@of_call(
+    "rramalloc.commands.chiplet.cost:chiplet_cost",
+    example="Example: rramalloc chiplet cost schedule.json",
+)
+def cost(given: dict[str, Any], source: list[str]) -> None:
+    """Run `chiplet_cost`, or `chiplet_compare` for several descriptions."""
     from rramalloc.commands.chiplet.cost import chiplet_compare as run_chiplet_compare
     from rramalloc.commands.chiplet.cost import chiplet_cost as run_chiplet_cost
 
-    if len(sources) > 1:
-        if any(value is not None for value in (allocation, placement, latency_table)):
+    if len(source) > 1:
+        if any(given[name] is not None for name in ("allocation", "placement", "latency_table")):
             raise typer.BadParameter("--allocation, --placement and --latency-table are for one network")
-        deliver(run_chiplet_compare(sources), given)
+        deliver(run_chiplet_compare(source), given)
         return
-    deliver(run_chiplet_cost(**passed(given, run_chiplet_cost), source=sources[0]), given)
+    given["source"] = source[0]
+    deliver(run_chiplet_cost(**passed(given, run_chiplet_cost)), given)
 
 
 @app.command(cls=Command)
 @described(OPTIMIZE, output="description")
-def optimize(
-    source: str,
-    *,
-    hardware: str | None = None,
-    crossbar: str | None = None,
-    set_values: list[str] | None = None,
-    mapping: Mapping = "im2col",
-    fc: FullyConnected = "host",
-    host: list[str] | None = None,
-    seed: int = 0,
-    work: int = 100,
-    time_limit_s: float | None = None,
-    input_shapes: list[str] | None = None,
-    input_values: list[str] | None = None,
-    output_format: Format = "table",
-    output: str | None = None,
-    description: str | None = None,
-    quiet: bool = False,
-) -> None:
-    """Find groups, partitions and submeshes of least cost, with a lower bound.
-
-    Example: rramalloc chiplet optimize vgg11 --hardware isaac -o schedule.json
-    """
-    given = locals()
+@of_call(
+    "rramalloc.commands.chiplet.chiplet_optimize:chiplet_optimize",
+    example="Example: rramalloc chiplet optimize vgg11 --hardware isaac -o schedule.json",
+)
+def optimize(given: dict[str, Any], *, quiet: bool, description: str | None = None) -> None:
+    """Run `chiplet_optimize`, and write the description with its schedule."""
     from rramalloc.commands.chiplet.chiplet_optimize import chiplet_optimize as run_chiplet_optimize
     from rramalloc.files import write_json
     from rramalloc.search.work import Work, interruptible
 
-    stop = Work(work=work, time_limit_s=time_limit_s)
+    stop = Work(work=given["work"], time_limit_s=given["time_limit_s"])
     with LiveLine(quiet=quiet) as line, interruptible(stop):
         schedule = run_chiplet_optimize(
             **passed(given, run_chiplet_optimize),

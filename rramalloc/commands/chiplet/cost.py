@@ -444,7 +444,7 @@ def chiplet_cost(
     input_shapes: InputShapes | None = None,
     input_values: InputValues | None = None,
 ) -> ChipletCost:
-    """Return the inference cost on chiplets.
+    """Compute the cost of a description, or of an allocation as it is placed; of several, side by side.
 
     Parameters
     ----------

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Unpack
+from typing import Annotated, Any
 
 import typer
 
-from rramalloc.choices import FullyConnected, Mapping, NetworkArguments
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Format, Help, Value, described, passed
+from rramalloc.cli.parameters import Help, Value, described, of_call, passed
 
 _QUICK = 8192
 """Strategies up to which the matrices are written without a word: a user does not wait for them."""
 
-_ENUMERATE = "All ways to share N compute and M storage units out."
 EVALUATE: Help = {
+    "units": (
+        Value("N,M", option="--enumerate"),
+        "All ways to share N compute and M storage units out.",
+    ),
     "strategies": ("FILE...", "Strategies, JSON or CSV, one a file."),
     "allocations": ("FILE...", "Allocations: a copy of a layer is a subtask."),
     "load": (Value("FILE.json", writes="file"), "Write the load matrix."),
@@ -34,39 +36,29 @@ EVALUATE: Help = {
 @described(
     EVALUATE, problem="strategies allocations arrays", search="units", output="load performance propose"
 )
+@of_call(
+    "rramalloc.commands.evaluate.evaluate:evaluate",
+    without="chip",
+    example="Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4",
+)
 def command(
-    network: str,
+    given: dict[str, Any],
     *,
-    strategies: list[str] | None = None,
-    allocations: list[str] | None = None,
-    units: Annotated[
-        str | None,
-        typer.Option("--enumerate", metavar="N,M", help=_ENUMERATE),
-    ] = None,
+    quiet: bool,
+    strategies: list[str],
+    allocations: list[str],
     arrays: Annotated[
         int | None,
         typer.Option("--arrays", metavar="A", min=1, help="Find the copies of least time in A arrays."),
     ] = None,
+    units: str | None = None,
     load: str | None = None,
     performance: str | None = None,
     propose: str | None = None,
     hardware: str | None = None,
-    crossbar: str | None = None,
-    set_values: list[str] | None = None,
-    mapping: Mapping | None = None,
-    fc: FullyConnected | None = None,
-    host: list[str] | None = None,
-    latency_table: str | None = None,
-    output_format: Format = "table",
-    output: str | None = None,
-    quiet: bool = False,
-    **shared: Unpack[NetworkArguments],
 ) -> None:
-    """Time many ways to share a chip out among layers that run one after the other, and find the best.
-
-    Example: rramalloc evaluate alexnet --hardware units.toml --enumerate 4,4
-    """
-    given = locals() | {"chip": hardware, "strategies": strategies or (), "allocations": allocations or ()}
+    """Run `evaluate`, and write its matrices and its proposal."""
+    given["chip"] = hardware
     if not (strategies or allocations or units or arrays):
         raise typer.BadParameter("give --strategies, --allocations, --enumerate or --arrays")
     if hardware is None and not allocations:

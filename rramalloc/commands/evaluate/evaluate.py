@@ -278,7 +278,7 @@ def evaluate(
     latency_table: LatencyTableLike | None = None,
     **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
-    """Compare strategies layer after layer: load matrix, performance matrix, and the best strategy.
+    """Time many ways to share a chip out among layers that run one after the other, and find the best.
 
     Parameters
     ----------

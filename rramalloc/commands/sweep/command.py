@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from rramalloc.choices import By, RowsFormat
+from rramalloc.choices import By
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import check_names, deliver, names_of, note, print_view_as, written
-from rramalloc.cli.parameters import Format, Help, LatexUnits, described, passed
+from rramalloc.cli.parameters import Format, Help, described, of_call, passed
 from rramalloc.units import number_of
 from rramalloc.view.view import with_columns
 
@@ -35,31 +35,27 @@ SWEEP: Help = {
 
 
 @described(SWEEP, search="scheduler jobs", output="rows plot status")
+@of_call(
+    "rramalloc.commands.sweep.sweep:sweep",
+    outputs="output_format columns caption label units figure figure_width quiet",
+    without="folder",
+    example="Example: rramalloc sweep spec.toml -o sweep",
+)
 def command(
+    given: dict[str, Any],
     spec: str,
     *,
     output: str,
-    scheduler: str | None = None,
-    jobs: int | None = None,
-    rows: RowsFormat = "csv",
-    figure: str | None = None,
-    figure_width: int | None = None,
+    quiet: bool,
+    output_format: Format,
+    columns: str | None,
+    figure: str | None,
+    figure_width: int | None,
     plot: str = "arrays,makespan",
-    status: bool = False,
-    allow_partial: bool = False,
-    output_format: Format = "table",
     by: By | None = None,
-    columns: str | None = None,
-    caption: str | None = None,
-    label: str | None = None,
-    units: LatexUnits = "siunitx",
-    quiet: bool = False,
+    status: bool = False,
 ) -> None:
-    """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
-
-    Example: rramalloc sweep spec.toml -o sweep
-    """
-    given = locals()
+    """Run `sweep`, or show how far it is."""
     from rramalloc.commands.sweep.spec import read_spec
     from rramalloc.commands.sweep.sweep import sweep as run_sweep
     from rramalloc.commands.sweep.sweep import sweep_status
@@ -105,7 +101,7 @@ def command(
         view = result.view(by=by, of=up.strip())
         if chosen is not None:
             view = with_columns(view, chosen, None)
-        latex = {"caption": caption, "name": label, "si": units == "siunitx"}
+        latex = {"caption": given["caption"], "name": given["label"], "si": given["units"] == "siunitx"}
         print_view_as(view, output_format, quiet=quiet, **latex)
 
 

@@ -169,7 +169,7 @@ def sweep(
     on_progress: OnProgress | None = None,
     progress: bool = True,
 ) -> SweepResult:
-    """Compute every point of a spec and keep its row in `folder`.
+    """Compute every combination of the lists in SPEC.toml; the same command goes on where it was stopped.
 
     Finished points survive whatever ends the call, in `sweep.sqlite`: the next call with that folder goes on
     from there, also with more or other points. A point that fails is a row with its error.
