@@ -342,6 +342,7 @@ def of_call(
             body(given, **{name: given[name] for name in own})
 
         command.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+        command.__name__ = body.__name__
         sentence = inspect.cleandoc(head.__doc__ or "").partition("\n\n")[0]
         command.__doc__ = f"{sentence}\n\n{example}"
         return command
