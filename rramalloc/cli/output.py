@@ -62,7 +62,7 @@ def deliver(
             print_json(result.to_dict())
         else:
             latex = {"caption": given.get("caption"), "name": given.get("label")}
-            latex["si"] = given.get("units", "plain") == "siunitx"
+            latex["si"] = not given.get("plain_units", True)
             print_view_as(view, given["output_format"], quiet=given["quiet"], **latex)
         for text in view.notes:
             note(text, quiet=given["quiet"])

@@ -26,8 +26,6 @@ _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 Command = TypeVar("Command", bound=Callable[..., None])
 Format = Literal["table", "json", "csv", "markdown", "latex"]
 """Output formats of a result."""
-LatexUnits = Literal["siunitx", "plain"]
-"""Style of the units of a LaTeX table."""
 Panel = Literal["Problem", "Goal", "Search", "Output"]
 """Part of a command's help."""
 Written = Literal["file", "figure"]
@@ -174,7 +172,7 @@ _PANELS: Mapping[Panel, Help] = {
         "columns": ("A,B,...", "Columns of the table, by their names in JSON, and busy."),
         "caption": ("TEXT", "Caption of a LaTeX table."),
         "label": ("NAME", "Label of a LaTeX table."),
-        "units": (None, "Units of a LaTeX table: macros of siunitx, or plain."),
+        "plain_units": (None, "A LaTeX table without siunitx, whose columns and units it has else."),
         "figure_width": ("PIXELS", "Width of the figure, 240 to 10,000."),
         "quiet": (None, "No progress and no notes on stderr."),
     },
@@ -210,7 +208,7 @@ _OUTPUTS: Mapping[str, tuple[Any, Any]] = {
     "columns": (str | None, None),
     "caption": (str | None, None),
     "label": (str | None, None),
-    "units": (LatexUnits, "siunitx"),
+    "plain_units": (bool, False),
     "output": (str | None, None),
     "figure": (str | None, None),
     "figure_width": (int | None, None),
@@ -219,7 +217,7 @@ _OUTPUTS: Mapping[str, tuple[Any, Any]] = {
 """Type and default of the options for what commands print and write."""
 RESULT = "output_format output quiet"
 DRAWN = f"{RESULT} figure figure_width"
-LATEX = f"{DRAWN} columns caption label units"
+LATEX = f"{DRAWN} columns caption label plain_units"
 """Options of commands with a result, with a figure as well, and with a table for a paper as well."""
 _COMPLETED = {"network": complete.networks, "hardware": complete.presets}
 _WRITTEN: Mapping[str, Written] = {"output": "file", "figure": "figure"}

@@ -12,7 +12,7 @@ from typing import Any
 
 from rramalloc.csv_rows import csv_cell
 from rramalloc.units import printable
-from rramalloc.view.view import Table, View
+from rramalloc.view.view import NONE, Table, View
 
 _MARKDOWN = re.compile(r"([\\`*|<>\[\]~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]))")
 """Characters that Markdown reads as markup; an underscore within a word is none."""
@@ -56,10 +56,10 @@ def markdown_of(view: View) -> str:
 
 
 def latex_of(view: View, *, caption: str | None = None, name: str | None = None, si: bool = False) -> str:
-    """Return the tables that a terminal prints as `tabular`.
+    """Return the tables that a terminal prints as `tabular`, with the lines of booktabs.
 
-    caption, name: of the first one, a float then, with the label `name`; si: units are those of siunitx, else
-    plain, and no package is needed.
+    caption, name: of the first one, a float then, with the label `name`; si: columns of numbers and units are
+    those of siunitx, else plain.
     """
     text = _tables(view, partial(_latex, si=si), lambda title: f"% {title}\n")
     if caption is not None or name is not None:
@@ -69,8 +69,10 @@ def latex_of(view: View, *, caption: str | None = None, name: str | None = None,
         lines += [] if name is None else [f"\\label{{{name}}}"]
         head = "\n".join(["\\begin{table}", "\\centering", *lines])
         text = f"{head}\n{first}{end}\\end{{table}}\n{rest}"
-    needs = "% needs \\usepackage{siunitx}; --units plain needs no package\n"
-    return needs + text if "\\si{" in text else text
+    needs = (
+        r"\usepackage{booktabs,siunitx}; --plain-units needs no siunitx" if si else r"\usepackage{booktabs}"
+    )
+    return f"% needs {needs}\n{text}"
 
 
 def _escaped(text: str) -> str:
@@ -86,6 +88,7 @@ _SI = {
     for base, word in _BASES.items()
 }
 """Units in the macros of siunitx."""
+_SI_NUMBER = re.compile(r"(-?[\d,]+)(?:\.(\d+))?")
 _WITH_UNIT = re.compile(r"(.*) \(([^()]+)\)")
 
 
@@ -114,10 +117,20 @@ def _markdown(table: Table) -> str:
 
 def _latex(table: Table, *, si: bool) -> str:
     head, rows, left = _cells(table, _escaped, _si_heading if si else _escaped)
+    columns = ["l" if text else "r" for text in left]
+    for place, heading in enumerate(head if si else ()):
+        numbers = [_SI_NUMBER.fullmatch(row[place]) for row in rows if row[place] != NONE]
+        if left[place] or not numbers or not all(numbers):
+            continue
+        whole = max(len(number[1].replace(",", "")) for number in numbers if number)
+        behind = max(len(number[2] or "") for number in numbers if number)
+        columns[place] = f"S[table-format={whole}{f'.{behind}' if behind else ''}]"
+        head[place] = f"{{{heading}}}"
+        for row in rows:  # siunitx reads a comma as a decimal mark, and braces keep what is no number
+            row[place] = f"{{{NONE}}}" if row[place] == NONE else row[place].replace(",", "")
     lines = [" & ".join(row) + r" \\" for row in rows]
-    columns = "".join("l" if text else "r" for text in left)
-    body = "\n".join([" & ".join(head) + r" \\", r"\hline", *lines])
-    return f"\\begin{{tabular}}{{{columns}}}\n\\hline\n{body}\n\\hline\n\\end{{tabular}}\n"
+    body = "\n".join([" & ".join(head) + r" \\", r"\midrule", *lines])
+    return f"\\begin{{tabular}}{{{''.join(columns)}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
 
 
 def _cells(

@@ -125,18 +125,18 @@ def test_columns_by_their_names_and_a_table_of_latex() -> None:
     assert float(rows[0]["busy"]) == 3025 / makespan
     named = (*shared, "--hardware", "isaac", "--columns", "name,energy_pj", "--format", "latex")
     told = run(*named, "--caption", "50 % of A_1", "--label", "tab:a").out.splitlines()
-    assert told[:6] == [
-        r"% needs \usepackage{siunitx}; --units plain needs no package",
+    assert told[:5] == [
+        r"% needs \usepackage{booktabs,siunitx}; --plain-units needs no siunitx",
         r"\begin{table}",
         r"\centering",
         r"\caption{50 \% of A\_1}",
         r"\label{tab:a}",
-        r"\begin{tabular}{lr}",
     ]
-    assert told[7] == r"layer & energy (\si{\milli\joule}) \\"
+    assert re.fullmatch(r"\\begin{tabular}{lS\[table-format=\d\.\d+\]}", told[5])
+    assert told[7] == r"layer & {energy (\si{\milli\joule})} \\"
     assert told[-2:] == [r"\end{tabular}", r"\end{table}"]
-    plain = run(*named, "--units", "plain").out.splitlines()
-    assert plain[:3] == [r"\begin{tabular}{lr}", r"\hline", r"layer & energy (mJ) \\"]
+    plain = run(*named, "--plain-units").out.splitlines()
+    assert plain[1:4] == [r"\begin{tabular}{lr}", r"\toprule", r"layer & energy (mJ) \\"]
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_columns_by_their_names_and_a_table_of_latex() -> None:
         (("--columns", "name,copiess"), 1, "no column named 'copiess'; did you mean copies"),
         (("--columns", "name", "--format", "json"), 2, "--columns is for tables"),
         (("--caption", "x"), 2, "--caption is for --format latex only"),
-        (("--units", "plain"), 2, "--units is for --format latex only"),
+        (("--plain-units",), 2, "--plain-units is for --format latex only"),
         (("--label", "a}b", "--format", "latex"), 2, "such as tab:vgg16, got 'a}b'"),
     ],
 )

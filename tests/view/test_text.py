@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from operator import methodcaller
 from typing import NamedTuple
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rramalloc.view.text import csv_of, latex_of, markdown_of
-from rramalloc.view.view import Table, View, table
+from rramalloc.view.view import Column, Table, View, table
 
 pytestmark = pytest.mark.quick
 
@@ -51,8 +52,25 @@ def test_markdown_by_hand() -> None:
 
 def test_latex_by_hand() -> None:
     assert latex_of(view(Row("conv_1"))) == (
-        "\\begin{tabular}{lrrr}\n\\hline\nlayer & arrays & latency (us) & gap \\\\\n\\hline\n"
-        "conv\\_1 & 1234 & 1.5 & 2.51 \\% \\\\\n\\hline\n\\end{tabular}\n"
+        "% needs \\usepackage{booktabs}\n"
+        "\\begin{tabular}{lrrr}\n\\toprule\nlayer & arrays & latency (us) & gap \\\\\n\\midrule\n"
+        "conv\\_1 & 1234 & 1.5 & 2.51 \\% \\\\\n\\bottomrule\n\\end{tabular}\n"
+    )
+
+
+def test_columns_of_siunitx_by_hand() -> None:
+    """Numbers have a column S as wide as they are; headings and what is no number stand in braces."""
+    rows = [{"name": "a", "steps": 12.5, "ns": 1500.0}, {"name": "b", "steps": 123456.7, "ns": None}]
+    columns = tuple(
+        Column(name, name, methodcaller("get", name), given="ns" if name == "ns" else "")
+        for name in ("name", "steps", "ns")
+    )
+    shown = View(kind="", title="", tables=(Table("", rows, columns),))
+    assert latex_of(shown, si=True) == (
+        "% needs \\usepackage{booktabs,siunitx}; --plain-units needs no siunitx\n"
+        "\\begin{tabular}{lS[table-format=6.1]S[table-format=1.1]}\n\\toprule\n"
+        "name & {steps} & {ns (\\si{\\micro\\second})} \\\\\n\\midrule\n"
+        "a & 12.5 & 1.5 \\\\\nb & 123500 & {-} \\\\\n\\bottomrule\n\\end{tabular}\n"
     )
 
 
@@ -86,7 +104,7 @@ def test_a_name_is_one_cell_of_markdown_without_markup(name: str) -> None:
 
 @given(NAMES)
 def test_a_name_is_one_cell_of_latex_without_commands(name: str) -> None:
-    row = latex_of(view(Row(name))).splitlines()[4]
+    row = latex_of(view(Row(name))).splitlines()[5]
     cell = row.split(" & 1234 & ")[0]
     known = r"\\(?:textbackslash|textasciitilde|textasciicircum|textless|textgreater|textbar)\{\}|\\[&%$#_{}]"
     bare = re.sub(known + r"|\{[\[\]*]\}", "", cell)

@@ -101,7 +101,7 @@ def command(
         view = result.view(by=by, of=up.strip())
         if chosen is not None:
             view = with_columns(view, chosen, None)
-        latex = {"caption": given["caption"], "name": given["label"], "si": given["units"] == "siunitx"}
+        latex = {"caption": given["caption"], "name": given["label"], "si": not given["plain_units"]}
         print_view_as(view, output_format, quiet=quiet, **latex)
 
 
