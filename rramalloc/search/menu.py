@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rramalloc.choices import Divided
 from rramalloc.errors import BudgetError, SpecError
 from rramalloc.mapping.demand import Storage
-from rramalloc.mapping.mode import PLAIN, Mode, ModeTable
+from rramalloc.mapping.mode import PLAIN, Mode, ModeOfEach, ModeTable
 from rramalloc.mapping.modes import ArrayCount, divisors, input_extents, largest_block, smallest_block
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.rounding import SAME_PRODUCT
@@ -503,6 +503,20 @@ def _on_kind(problem: Problem, kind: int) -> Problem:
         once=None,
         held=alone.held._replace(start=None),
     )
+
+
+def in_kinds_of(problem: Problem, modes: ModeOfEach) -> Problem:
+    """Return the problem with the kind of arrays of every stage as in these modes, copies left to choose."""
+    if problem.alternatives is None:
+        return problem
+    each = tuple(
+        tuple(own for own in some if own.kind == mode.kind)
+        for some, mode in zip(problem.alternatives.each, modes, strict=True)
+    )
+    alternatives = replace(problem.alternatives, each=each)
+    demand = problem.storage.stored(modes, np.ones_like(problem.demand))
+    fixed = problem.in_modes(modes)
+    return with_least_cost(replace(fixed, alternatives=alternatives, demand=demand))
 
 
 def _likeness(problem: Problem, stage: int) -> tuple[object, ...]:

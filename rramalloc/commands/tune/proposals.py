@@ -71,7 +71,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
         most = np.minimum(problem.graph.windows, max(1, int(share * int(fastest.max()))))
         capped = problem.with_most(most)
         yield from found(f"latency with at most {int(most.max())} copies", capped, Question(seed=seed))
-    for method in _BASELINES:
+    for method in _BASELINES if problem.alternatives is None else ():
         yield from found(method, problem, Question(method=method, seed=seed))
 
 
@@ -87,7 +87,13 @@ class Neighbourhood:
         limits = zip(self.problem.graph.windows.tolist(), self.problem.largest.tolist(), strict=True)
         self._useful: list[list[int]] = [breakpoints(windows, most).tolist() for windows, most in limits]
         self._least: list[int] = self.problem.smallest.tolist()
-        self._demand: list[int] = self.problem.demand.tolist()
+        resources, modes = self.problem.resources, self.problem.graph.modes
+        kinds = np.array([mode.kind for mode in modes])
+        # What a copy of every stage takes of the budget and of each axis, and the limits of these.
+        every = [(resources.weights, int(self.problem.budget))]
+        every += [(axis.per_array, axis.limit) for axis in resources.axes]
+        self._takes = [(np.array(each)[kinds] * self.problem.demand).tolist() for each, _ in every]
+        self._limits = [limit for _, limit in every]
 
     @property
     def size(self) -> int:
@@ -150,13 +156,14 @@ class Neighbourhood:
 
     def _fitted(self, copies: list[int], kept: Collection[int], *, fill: bool) -> Copies:
         """Return the copies lowered until they fit, stages in `kept` last; fill: then raised again."""
-        spare = self.problem.budget - sum(map(mul, copies, self._demand))
+        pairs = zip(self._takes, self._limits, strict=True)
+        spare = [limit - sum(map(mul, copies, takes)) for takes, limit in pairs]
         others = [stage for stage in range(len(copies)) if stage not in kept]
         for group in (others, list(kept)):
-            while spare < 0 and (lowered := self._lower(copies, group)):
-                spare += lowered
+            while min(spare) < 0 and self._lower(copies, group, spare):
+                pass
         while not self.problem.holds(np.array(copies)):  # copies that take whole tiles take more
-            spare += self._lower(copies, others) or self._lower(copies, kept)
+            _ = self._lower(copies, others, spare) or self._lower(copies, kept, spare)
         fitted = np.array(copies)
         if not fill:
             return fitted
@@ -164,21 +171,32 @@ class Neighbourhood:
         filled = np.array(copies)
         return filled if self.problem.holds(filled) else fitted
 
-    def _lower(self, copies: list[int], group: Collection[int]) -> int:
-        """Lower one stage of a group by one number of batches; the arrays that frees, 0 if none can go.
+    def _lower(self, copies: list[int], group: Collection[int], spare: list[int]) -> bool:
+        """Lower one stage of a group by one number of batches, and free what it takes; False if none can go.
 
-        Stages are drawn in proportion to their arrays: one that has many loses few of its copies.
+        Stages are drawn in proportion to their arrays: one that has many loses few of its copies. Where a
+        limit is exceeded, of those that take some of it.
         """
-        able = [stage for stage in group if copies[stage] > self._least[stage]]
+        over = [takes for takes, left in zip(self._takes, spare, strict=True) if left < 0] or self._takes[:1]
+        able = [
+            stage
+            for stage in group
+            if copies[stage] > self._least[stage] and any(takes[stage] for takes in over)
+        ]
         if not able:
-            return 0
-        (stage,) = self._draw.choices(able, [copies[stage] * self._demand[stage] for stage in able])
+            return False
+        (stage,) = self._draw.choices(able, [copies[stage] * self._takes[0][stage] for stage in able])
         useful = self._useful[stage]
         to = max(useful[bisect_left(useful, copies[stage]) - 1], self._least[stage])
-        freed, copies[stage] = (copies[stage] - to) * self._demand[stage], to
-        return freed
+        spare[:] = self._left(spare, stage, to - copies[stage])
+        copies[stage] = to
+        return True
 
-    def _fill(self, copies: list[int], spare: int) -> None:
+    def _left(self, spare: Sequence[int], stage: int, more: int) -> list[int]:
+        """Return what is left of every limit with more copies of a stage."""
+        return [left - more * takes[stage] for left, takes in zip(spare, self._takes, strict=True)]
+
+    def _fill(self, copies: list[int], spare: list[int]) -> None:
         """Raise stages in random order as long as something fits the budget."""
         able = self._draw.sample(range(len(copies)), len(copies))
         while able:
@@ -187,9 +205,10 @@ class Neighbourhood:
                 useful = self._useful[stage]
                 place = bisect_right(useful, copies[stage])
                 if place < len(useful):
-                    need = (useful[place] - copies[stage]) * self._demand[stage]
-                    if need <= spare:
-                        copies[stage], spare = useful[place], spare - need
+                    after = self._left(spare, stage, useful[place] - copies[stage])
+                    if min(after) >= 0:
+                        copies[stage] = useful[place]
+                        spare = after
                         left.append(stage)
             able = left
 

@@ -22,5 +22,5 @@ ROOM = Room(
         "export",
         "place",
     ),
-    reads={"tune": "case -kinds -images -sdk limits placed"},
+    reads={"tune": "case -images -sdk limits placed"},
 )

@@ -21,10 +21,10 @@ from typing import Any, Unpack, cast
 import numpy as np
 
 from rramalloc.allocation.allocation import Allocation
-from rramalloc.allocation.case import Case
+from rramalloc.allocation.case import ArraysLike, Case
 from rramalloc.allocation.case_arguments import AllocationArguments, CaseArguments
-from rramalloc.allocation.goes_with import check_command
-from rramalloc.allocation.optimize import checked_allocation, objective_of
+from rramalloc.allocation.goes_with import check, check_command
+from rramalloc.allocation.optimize import checked_allocation, objective_of, on_units, propose
 from rramalloc.allocation.question import Question
 from rramalloc.choices import AtMostLike, CopiesLike, Divided
 from rramalloc.commands.tune.answers import Answers, SimulatorAnswer, subject
@@ -45,6 +45,7 @@ from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike
 from rramalloc.progress import followed
 from rramalloc.records import check_range
+from rramalloc.search.menu import in_kinds_of
 from rramalloc.search.problem import Answer as Proposal
 from rramalloc.search.problem import Problem
 from rramalloc.search.work import CancelToken, Work
@@ -94,7 +95,7 @@ class _Candidate:
 
 def tune(
     network: NetworkLike,
-    arrays: int | str,
+    arrays: ArraysLike,
     simulator: str | Simulator,
     *,
     evaluations: int = 100,
@@ -122,7 +123,7 @@ def tune(
     network
         A Network, a file, or the name of a shipped network.
     arrays
-        The budget: a number, or "x2" for twice the minimum.
+        The budget: a number, "x2" for twice the minimum, or the numbers of kinds, {"small": 512}.
     simulator
         A tool with options for its run.py ("pimsyn", "pimcomp --mode high-throughput"), a command with
         `{allocation}` that prints the figure as its last line, or an object with `name` and
@@ -195,7 +196,10 @@ def tune(
         every = {"hardware": tool.hardware(), "mapping": tool.mapping} | every
     case = Case.of(network, cast("CaseArguments", every), placed=placed)
     check_command("tune", "tune", case, Question(placed=placed))
-    size = case.budget(arrays)
+    if tool is not None:
+        check(f"simulator {judge.name!r}", "case -kinds", case)
+    case, size = case.with_numbers(arrays)
+    case.check_numbers(size)
     effort = {"evaluations": evaluations, "jobs": jobs, "seed": seed}
     asked = TuneOptions(**case.options, simulator=judge.name, timeout_s=timeout_s, **effort)
     kept_as = judge.kept_as if isinstance(judge, ExportedTool) else judge.name
@@ -237,6 +241,15 @@ class Tuner:
     def __post_init__(self) -> None:
         self.network, self.hardware = self.case.network, self.case.hardware
         self.problem: Problem = self.case.problem(self.arrays)
+        self._kinds = list[int]()
+        if self.hardware.kinds is not None:
+            request = Question(seed=self.options.seed)
+            share = Work(work=_SEARCH_WORK, cancel=self.cancel)
+            modes = propose(objective_of(self.problem, request), request, share).choice.modes
+            self.problem = in_kinds_of(self.problem, modes)
+            self._kinds = [mode.kind for mode in modes]
+            words = "copies are tuned, on the kinds of arrays that the search chose for the latency"
+            self.warnings.append(words)
         # Judged allocations are placed apart from those of the search: their places follow from their copies.
         self._placed = replace(self.problem, placer=self.case.with_stages(self.case.stages).placer)
         self._near = Neighbourhood(self.problem, self.options.seed)
@@ -384,14 +397,15 @@ class Tuner:
         for candidate in questions:
             self.candidates.setdefault(tuple(candidate.copies.tolist()), candidate)
             known = self.answers.get(
-                candidate.copies.tolist(), len(candidate.answers), self.options.timeout_s
+                candidate.copies.tolist() + self._kinds, len(candidate.answers), self.options.timeout_s
             )
             if known is None:
                 waiting.append(candidate)
             else:
                 self._take(candidate, known)
         for candidate, answer in self._evaluated(waiting):
-            kept = self.answers.keep(candidate.copies.tolist(), len(candidate.answers), answer)
+            key = candidate.copies.tolist() + self._kinds
+            kept = self.answers.keep(key, len(candidate.answers), answer)
             self._take(candidate, kept)
         if self.asked >= _HOPELESS and not self._ranked():
             self._give_up()
@@ -485,9 +499,9 @@ class Tuner:
             words = f"{len(failures)} allocations failed in the simulator, the first: {failures[0]}"
             self.warnings.append(words)
         return Tuning(
-            **self.case.about(),
+            **self.case.about(units=on_units(self.hardware, self.problem.graph)),
             options=self.options,
-            arrays=self.arrays,
+            arrays=self.case.most_arrays(self.arrays),
             own=tools_choice,
             before=next(iter(self.candidates.values())).figure,
             figure=best.figure or 0.0,
@@ -511,7 +525,7 @@ class Tuner:
             failure=next(iter(candidate.failures), None),
             answers=len(candidate.answers),
             spread=max(figures) - min(figures) if len(figures) > 1 else None,
-            arrays=self.problem.arrays(candidate.copies),
+            arrays=self.problem.choice(candidate.copies).used,
             makespan=makespan_of(timed, candidate.copies),
             copies={graph.names[stage]: copies[stage] for stage in graph.network_order},
         )
