@@ -11,7 +11,7 @@ from typing import Unpack
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation, read_case
 from rramalloc.allocation.case import ArraysLike, Case, searched
-from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, SearchArguments
+from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, TargetArguments
 from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import optimize as optimize_case
@@ -37,14 +37,9 @@ def optimize(
     *,
     objective: ObjectiveName | None = None,
     method: MethodLike = "auto",
-    target: int | None = None,
-    target_ns: float | str | None = None,
-    target_interval: int | str | None = None,
-    target_throughput: float | str | None = None,
     inputs: int = 1,
     start: AllocationLike | None = None,
     partial_start: bool = False,
-    placed: bool = False,
     bits: str | os.PathLike[str] | None = None,
     bits_layers: str | os.PathLike[str] | None = None,
     sensitivity: float | None = None,
@@ -52,7 +47,7 @@ def optimize(
     on_progress: Progress | None = None,
     progress: bool = True,
     stop: Work | None = None,
-    **given: Unpack[SearchArguments],
+    **given: Unpack[TargetArguments],
 ) -> Allocation:
     """Find the best number of copies of every layer for a number of arrays.
 
@@ -67,23 +62,12 @@ def optimize(
         What is minimised: "latency" if left out, or "interval", "arrays", "energy", "edp", "sequential".
     method
         Name of a method, or a function of yours (problem, work, seed) -> Answer (docs/plugin.md).
-    target
-        Latency in steps or ticks that the fewest arrays reach; it makes the objective "arrays", as do the
-        others.
-    target_ns
-        Latency in ns that the fewest arrays reach.
-    target_interval
-        Interval between inputs that the fewest arrays reach: steps or ticks, or a time such as "10us".
-    target_throughput
-        Inputs a second that the fewest arrays reach.
     inputs
         How many stream through; objective "latency" is then the time of all.
     start
         An allocation to begin with, which the answer is never worse than; with work=0 it is the answer.
     partial_start
         Take what of the start fits by name, after a network changed; the rest begins with the fewest copies.
-    placed
-        Count transfer between the tiles in which copies would be placed.
     bits
         A CSV of layer, weight_bits, input_bits and sensitivity, from which the bits of every layer are
         chosen. Or a file with one choice for every layer: a quantised network, or a policy of CIM-AQ (.npy).
@@ -124,7 +108,8 @@ def optimize(
     (4009, 4009)
     """
     seed, limits = searched(given)
-    wanted = target_of(target, target_ns, target_interval, target_throughput)
+    wanted = target_of(given)
+    placed = given.get("placed", False)
     objective = objective or ("arrays" if wanted.given else "latency")
     check_known("objective", objective, OBJECTIVES)
     own = None

@@ -195,14 +195,19 @@ def signature_of(call: Callable[..., Any]) -> inspect.Signature:
         if parameter.kind is not parameter.VAR_KEYWORD or shared is None:
             parameters.append(parameter)
             continue
-        kind, defaults = SHARED[shared[1]]
-        parameters += [
-            inspect.Parameter(
-                name,
-                parameter.KEYWORD_ONLY,
-                default=default,
-                annotation=kind.__annotations__[name].__forward_arg__,
-            )
-            for name, default in defaults.items()
-        ]
+        parameters += shared_parameters(shared[1]).values()
     return signature.replace(parameters=parameters)
+
+
+def shared_parameters(name: str) -> dict[str, inspect.Parameter]:
+    """Return the arguments of a TypedDict as parameters by keyword; "" has none."""
+    kind, defaults = SHARED[name] if name else (NetworkArguments, {})
+    return {
+        argument: inspect.Parameter(
+            argument,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=default,
+            annotation=kind.__annotations__[argument].__forward_arg__,
+        )
+        for argument, default in defaults.items()
+    }

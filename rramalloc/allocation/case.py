@@ -13,7 +13,7 @@ import numpy as np
 
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budget, budgets
-from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments
+from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments, TargetArguments
 from rramalloc.allocation.goes_with import check_option
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
@@ -59,7 +59,7 @@ from rramalloc.version import __version__
 
 def searched(given: SearchArguments) -> tuple[int, Work]:
     """Return the seed and the limits of work and time. Raises SpecError for numbers out of range."""
-    every: SearchArguments = {**DEFAULTS, **given}
+    every: TargetArguments = {**DEFAULTS, **given}
     check_effort(every["seed"], every["work"], every["time_limit_s"], most_seed=2**63 - 1)
     return every["seed"], Work(work=every["work"], time_limit_s=every["time_limit_s"])
 
@@ -91,7 +91,7 @@ class Case:
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments, *, placed: bool = False) -> Case:
         """Return the case that the arguments of a call describe. Raises RramallocError."""
-        every: SearchArguments = {**DEFAULTS, **given}
+        every: TargetArguments = {**DEFAULTS, **given}
         options = DEFAULT_MAPPING.changed(
             mapping=every["mapping"], fc=every["fc"], fold=every["fold"], host=every["host"]
         )
@@ -179,12 +179,6 @@ class Case:
             "coverage": self._coverage_with(units) if units else self.coverage,
             "not_counted": self.not_counted(links=links, writing=writing),
         }
-
-    @property
-    def may_reload(self) -> bool:
-        """Whether all options are possible for segments of layers that are written and run in turn."""
-        limited = self.copies or self.divide or self.at_most or self.bits is not None
-        return not (limited or self.mapping.fold or self.measured or self.hardware.counting)
 
     def with_bits(self, bits: MappingOf[str, tuple[int, int]]) -> Case:
         """Return the case of the network with these bits of weights and inputs, and none left to choose."""

@@ -98,6 +98,31 @@ class SearchArguments(CaseArguments, total=False):
     time_limit_s: float | None
 
 
+class TargetArguments(SearchArguments, total=False):
+    """Arguments of a search for what reaches a target.
+
+    Parameters
+    ----------
+    target
+        Latency in steps or ticks that the fewest arrays reach; it makes the objective "arrays", as do the
+        others.
+    target_ns
+        Latency in ns that the fewest arrays reach.
+    target_interval
+        Interval between inputs that the fewest arrays reach: steps or ticks, or a time such as "10us".
+    target_throughput
+        Inputs a second that the fewest arrays reach.
+    placed
+        Count transfer between the tiles in which copies would be placed.
+    """
+
+    target: int | None
+    target_ns: float | str | None
+    target_interval: int | str | None
+    target_throughput: float | str | None
+    placed: bool
+
+
 class AllocationArguments(NetworkArguments, total=False):
     """Arguments that replace those of an allocation; None: it stays.
 
@@ -122,7 +147,7 @@ class AllocationArguments(NetworkArguments, total=False):
     host: HostLike | None
 
 
-DEFAULTS: SearchArguments = {
+DEFAULTS: TargetArguments = {
     "hardware": DEFAULT_PRESET,
     "crossbar": None,
     "set_values": None,
@@ -137,9 +162,14 @@ DEFAULTS: SearchArguments = {
     "seed": 0,
     "work": DEFAULT_WORK,
     "time_limit_s": None,
+    "target": None,
+    "target_ns": None,
+    "target_interval": None,
+    "target_throughput": None,
+    "placed": False,
     **NETWORK_DEFAULTS,
 }
 """Defaults of shared arguments."""
-for kind in (MappedArguments, CaseArguments, SearchArguments):
+for kind in (MappedArguments, CaseArguments, SearchArguments, TargetArguments):
     share_arguments(kind, DEFAULTS)
 share_arguments(AllocationArguments, {**DEFAULTS, "hardware": None, "mapping": None, "fc": None})

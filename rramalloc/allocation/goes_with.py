@@ -188,6 +188,16 @@ def check_command(room: str, name: str, case: Case, question: Question | None = 
     check(name, installed()[room].reads[name], case, question)
 
 
+def takes(name: str, case: Case, question: Question) -> bool:
+    """Return True if a command, or an option that a room brings, is installed and takes all that is asked."""
+    reads = next((room.reads[name] for room in rooms().values() if name in room.reads), None)
+    try:
+        check(name, reads or "", case, question)
+    except UnsupportedError:
+        return False
+    return reads is not None
+
+
 def check_option(name: str, case: Case, question: Question | None = None) -> None:
     """Raise UnsupportedError if an option of a question does not take a feature."""
     check(_label(name), f"{OPTIONS[name]} {name}", case, question)

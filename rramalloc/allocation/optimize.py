@@ -26,6 +26,7 @@ from rramalloc.allocation.allocation import (
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.check import CheckedTiming, check_answer, recheck_bound
+from rramalloc.allocation.goes_with import takes
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.question import Question
 from rramalloc.allocation.remedies import chip_words, more_chips
@@ -103,7 +104,7 @@ def solved(case: Case, arrays: int, request: Question, stop: Work) -> tuple[Obje
         hardware = case.hardware
         lacks = [] if hardware.write is not None else ["[write]"]
         lacks += [] if hardware.compute_ns is not None else ["[timing]"]
-        error.reload = lacks if case.may_reload and (error.chip or not lacks) else None
+        error.reload = lacks if takes("--reload", case, request) and (error.chip or not lacks) else None
         raise
     except LimitError as error:
         _advise_on_limit(error, case, arrays, request, stop)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -106,15 +107,17 @@ class QuestionFields(Record):
     @property
     def wanted(self) -> Target:
         """The target that the fewest arrays reach. Raises SpecError."""
-        return target_of(self.target, self.target_ns, self.target_interval, self.target_throughput)
+        return target_of(self.goal)
 
 
-def target_of(
-    steps: int | None, ns: float | str | None, interval: int | str | None, throughput: float | str | None
-) -> Target:
-    """Return the target of the fewest arrays; texts have units. Raises SpecError out of range."""
-    ns = _amount("target_ns", ns, "ns")
-    throughput = _amount("target_throughput", throughput, "inputs/s")
+def target_of(given: Mapping[str, Any]) -> Target:
+    """Return the target of the fewest arrays, as `TARGETS` name it; texts have units.
+
+    Raises SpecError out of range.
+    """
+    steps, interval = given.get("target"), given.get("target_interval")
+    ns = _amount("target_ns", given.get("target_ns"), "ns")
+    throughput = _amount("target_throughput", given.get("target_throughput"), "inputs/s")
     check_range("target", steps, 1, 2**53)
     check_range("target_ns", ns, 0, 1e300)
     check_range("target_throughput", throughput, 1e-300, 1e300)

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import DRAWN, RESULT, Panel, Value, described, of_call, passed
+from rramalloc.cli.parameters import DRAWN, RESULT, Panel, Value, described, of_call, passed, typed
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
@@ -122,11 +122,10 @@ class Command(_WholeSentence, TyperCommand):
 
     def _check_latex(self, ctx: Any) -> None:
         """Raise BadParameter for options of LaTeX without it, and for a label that LaTeX cannot read."""
-        for name in ("caption", "label", "plain_units"):
-            source = ctx.get_parameter_source(name) if "columns" in ctx.params else None
-            is_given = source is not None and source.name == "COMMANDLINE"
-            if is_given and ctx.params.get("output_format") not in (None, "latex"):
-                raise typer.BadParameter(f"--{name.replace('_', '-')} is for --format latex only")
+        for name, option in typed(ctx).items():
+            is_latex = name in ("caption", "label", "plain_units") and "columns" in ctx.params
+            if is_latex and ctx.params.get("output_format") not in (None, "latex"):
+                raise typer.BadParameter(f"{option} is for --format latex only")
         if ctx.params.get("columns") is not None and ctx.params["output_format"] == "json":
             raise typer.BadParameter("--columns is for tables, JSON has all fields")
         label = ctx.params.get("label")

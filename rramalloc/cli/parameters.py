@@ -14,7 +14,7 @@ import typer
 
 from rramalloc import choices
 from rramalloc.allocation import case_arguments
-from rramalloc.choices import signature_of
+from rramalloc.choices import shared_parameters, signature_of
 from rramalloc.cli import complete
 from rramalloc.errors import SpecError
 from rramalloc.units import amount
@@ -298,15 +298,16 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
 
 
 def of_call(
-    call: str, *, outputs: str = RESULT, without: str = "", example: str
+    call: str, *, shared: str = "", outputs: str = RESULT, without: str = "", example: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return the decorator that gives a command the parameters of its call and the first sentence of its
     docstring as help.
 
     The command takes all values by name in `given`, and those of its own parameters besides. A parameter
     without a default that is an option already is that option; others are options of the command alone.
-    call: "module:name"; outputs: options for what is printed and written; without: parameters of the call
-    that are no options; example: what help says behind the sentence.
+    call: "module:name"; shared: name of a TypedDict of arguments that are options besides; outputs: options
+    for what is printed and written; without: parameters of the call that are no options; example:
+    what help says behind the sentence.
     """
 
     def take(body: Callable[..., None]) -> Callable[..., None]:
@@ -320,7 +321,8 @@ def of_call(
             if parameter.default is not parameter.empty or parameter.kind is not keyword
         }
         parameters = dict[str, inspect.Parameter]()
-        for name, parameter in signature_of(head).parameters.items():
+        of_call = signature_of(head).parameters
+        for name, parameter in {**of_call, **shared_parameters(shared)}.items():
             if name in alone:
                 parameters[name] = alone[name]
             elif name not in _OF_PYTHON and name not in without.split():
@@ -339,7 +341,7 @@ def of_call(
         def command(**given: Any) -> None:
             body(given, **{name: given[name] for name in own})
 
-        command.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
+        command.__signature__ = inspect.Signature(sorted(parameters.values(), key=lambda one: one.kind))  # type: ignore[attr-defined]
         command.__name__ = body.__name__
         sentence = inspect.cleandoc(head.__doc__ or "").partition("\n\n")[0]
         command.__doc__ = f"{sentence}\n\n{example}"
@@ -370,6 +372,17 @@ def _kind(annotation: str) -> Any:
         return kind
     text = list[str] if any(get_origin(part) is list for part in given) else str
     return text if type(None) not in get_args(kind) else text | None
+
+
+def typed(context: typer.Context) -> dict[str, str]:
+    """Return how every option and argument is called that stands on the command line, by its parameter."""
+    found = dict[str, str]()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            option = parameter.opts[0]
+            found[str(parameter.name)] = option if option.startswith("-") else option.upper()
+    return found
 
 
 def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]:

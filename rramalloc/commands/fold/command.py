@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Format, Help, Value, described, passed, whole_numbers
+from rramalloc.cli.parameters import Format, Help, Value, described, passed, typed, whole_numbers
 from rramalloc.hardware.preset_files import DEFAULT_PRESET
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ def _check_usage(context: typer.Context, network: str | None, filter_: str | Non
     if (network is None) == (filter_ is None):
         raise typer.BadParameter("give either a NETWORK or --filter")
     names, whose = (_OF_A_NETWORK, "a NETWORK") if network is None else (_OF_A_FILTER, "--filter")
-    for parameter in context.command.params:
-        source = context.get_parameter_source(str(parameter.name))
-        if parameter.name in names.split() and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{parameter.opts[0]} is for {whose} only")
+    for name, option in typed(context).items():
+        if name in names.split():
+            raise typer.BadParameter(f"{option} is for {whose} only")
     if filter_ is not None and align is None:
         raise typer.BadParameter("--filter needs --align, the input channels to fill")

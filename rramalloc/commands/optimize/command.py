@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import signature
 from typing import Any
 
 import typer
@@ -23,6 +22,7 @@ from rramalloc.cli.parameters import (
     of_call,
     parse_budget,
     passed,
+    typed,
 )
 from rramalloc.methods.registry import METHODS
 from rramalloc.room import load_from
@@ -78,6 +78,7 @@ OPTIMIZE: Help = {
 def command(
     given: dict[str, Any],
     *,
+    context: typer.Context,
     quiet: bool,
     columns: str | None,
     figure_width: int | None,
@@ -103,8 +104,7 @@ def command(
     with SearchLine(quiet=quiet) as line:
         stop = Work(given["work"], given["time_limit_s"], gap, line.update)
         if reload:
-            defaults = {name: parameter.default for name, parameter in signature(command).parameters.items()}
-            load_from("reload", "command:reload", "--reload")(given, defaults, stop)
+            load_from("reload", "command:reload", "--reload")(given, typed(context), stop)
             end(stop, line, quiet=quiet)
             return
         with interruptible(stop):

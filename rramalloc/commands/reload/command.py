@@ -17,21 +17,16 @@ if TYPE_CHECKING:
 
 _WITH_RELOAD = ("reload", "output_format", "output", "quiet")
 """Options of the command itself that --reload goes with."""
-_NOT_WITH_RELOAD = ("fold", "latency_table", "copies", "copies_divide", "at_most")
-"""Shared arguments that it does not go with."""
 
 
-def reload(given: Mapping[str, Any], defaults: Mapping[str, Any], stop: Work) -> None:
-    """Run `optimize --reload`.
-
-    given: the parameters of `optimize`; defaults: of those that it has itself.
-    """
+def reload(given: Mapping[str, Any], written: Mapping[str, str], stop: Work) -> None:
+    """Run `optimize --reload`. written: the options of `optimize` that stand on the command line."""
     from rramalloc.commands.reload.reload import optimize_reload as run_optimize_reload
 
-    of_plan = {*signature_of(run_optimize_reload).parameters, *_WITH_RELOAD}.difference(_NOT_WITH_RELOAD)
-    for name, default in defaults.items():
-        if name not in of_plan and given[name] != default:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} is not for --reload")
+    of_plan = {*signature_of(run_optimize_reload).parameters, *_WITH_RELOAD}
+    for name, option in written.items():
+        if name not in of_plan:
+            raise typer.BadParameter(f"{option} is not for --reload")
     from rramalloc.search.work import interruptible
 
     with interruptible(stop):

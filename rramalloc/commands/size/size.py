@@ -86,7 +86,7 @@ def size(
     time_limit_s: float | None = None,
     stop: Work | None = None,
 ) -> Sizing:
-    """Find the cheapest chip on which networks reach their goals.
+    """Find the cheapest chip on which networks reach their goals, proven over all choices of its hardware.
 
     Parameters
     ----------

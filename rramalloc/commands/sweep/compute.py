@@ -19,7 +19,7 @@ from rramalloc.allocation.optimize import (
     propose,
     utilisation_of_all,
 )
-from rramalloc.allocation.question import TARGETS, Question, target_of
+from rramalloc.allocation.question import Question, target_of
 from rramalloc.choices import ObjectiveName
 from rramalloc.commands.sweep.rows import ComputedColumns, failure
 from rramalloc.commands.sweep.spec import SweepPoint, SweptCase
@@ -56,7 +56,7 @@ def results_of(point: SweepPoint) -> ComputedColumns:
         if case.placed:  # anew: what its placer remembers would depend on the points before
             case = case.with_stages(case.stages)
         given = dict(point.case.more)
-        target = target_of(*map(given.get, TARGETS))
+        target = target_of(given)
         request = Question(
             objective=objective,
             method=point.method,
