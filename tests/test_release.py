@@ -33,6 +33,16 @@ def test_the_source_archive_is_whole() -> None:
         assert (ROOT / name).exists()
 
 
+def test_a_citation_has_the_version_of_the_package_and_one_date() -> None:
+    cff = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    bib = (ROOT / "CITATION.bib").read_text(encoding="utf-8")
+    versions = [*re.findall(r"(?m)^version: (.+)$", cff), *re.findall(r"version = \{(.+)\}", bib)]
+    assert versions == [VERSION, VERSION]
+    dates = [*re.findall(r"(?m)^date-released: (.+)$", cff), *re.findall(r"date = \{(.+)\}", bib)]
+    assert len(dates) == 2
+    assert dates[0] == dates[1]
+
+
 def test_files_that_the_citations_name_exist() -> None:
     named = re.findall(r"[\w/]+\.py", (ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert named

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 from pydantic import AfterValidator, BeforeValidator, FailFast, Field, PrivateAttr, model_validator
 
@@ -86,8 +86,19 @@ MeshSize = Annotated[
     ),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=10_000)]
-CrossbarLike = str | tuple[int, int]
-"""Wordlines and bitlines: "128x256", or (128, 256)."""
+
+
+@runtime_checkable
+class Mapped(Protocol):
+    """A configuration of aihwkit, whose mapping has the inputs and outputs of a tile at most."""
+
+    @property
+    def mapping(self) -> Any:
+        """An object with max_input_size and max_output_size."""
+
+
+CrossbarLike = str | tuple[int, int] | Mapped
+"""Wordlines and bitlines: "128x256", (128, 256), or an rpu_config of aihwkit."""
 
 
 def _without_straddle(value: object) -> None:
@@ -489,7 +500,12 @@ def parts_of(value: int, by: int) -> int:
 
 
 def parse_crossbar(crossbar: CrossbarLike) -> tuple[int, int]:
-    """Return the wordlines and bitlines of "128x256" or (128, 256). Raises SpecError."""
+    """Return the wordlines and bitlines of "128x256", (128, 256) or a configuration of aihwkit.
+
+    Raises SpecError.
+    """
+    if isinstance(crossbar, Mapped):
+        crossbar = crossbar.mapping.max_input_size, crossbar.mapping.max_output_size
     text = crossbar if isinstance(crossbar, str) else "x".join(map(text_of, crossbar))
     match = re.fullmatch(r"([0-9]{1,9})[xX]([0-9]{1,9})", text.strip())
     if match is None:

@@ -49,7 +49,8 @@ def from_torch(
     Parameters
     ----------
     module
-        A torch.nn.Module, or the ExportedProgram that torch.export made of one.
+        A torch.nn.Module, or the ExportedProgram that torch.export made of one. A model that aihwkit
+        converted to analog is read as the one that it was made from.
     example_shape
         Shape of the input with batch, such as (1, 3, 224, 224), or an example tensor; a list of them, and of
         plain values, for several inputs. Not needed for an ExportedProgram. What has a shape alone is of the
@@ -85,7 +86,10 @@ def from_torch(
     if isinstance(module, torch.export.ExportedProgram):
         program = module
     elif isinstance(module, torch.nn.Module):
-        program = _traced(torch, module, _Examples.of(torch, example_shape, kwargs or {}, where), where)
+        examples = _Examples.of(torch, example_shape, kwargs or {}, where)
+        module = _digital(module, where)
+        label = type(module).__name__.lower() if name is None else name
+        program = _traced(torch, module, examples, where)
     else:
         raise SpecError(where, f"must be a torch.nn.Module or an ExportedProgram, {_got(torch, module)}")
     return _network(torch, program, where, label, allow_partial=allow_partial, host=host)
@@ -103,6 +107,31 @@ def _got(torch: Any, given: Any) -> str:
     if isinstance(given, type):
         return f"got the class {given.__name__[:60]}: give a module that it makes"
     return f"got {brief(type(given))}"
+
+
+def _digital(module: Any, where: str) -> Any:
+    """Return a model without layers of aihwkit, each as the layer that it was made from; weights are copied.
+
+    Raises UnsupportedError.
+    """
+
+    def analog(given: Any) -> list[str]:
+        named = given.named_modules()
+        return [name for name, part in named if type(part).__module__.startswith("aihwkit.")]
+
+    if not analog(module):
+        return module
+    from aihwkit.nn.conversion import convert_to_digital
+
+    try:
+        digital = convert_to_digital(module)
+        left = ", ".join(analog(digital))
+    except Exception as error:  # noqa: BLE001 - layers of others may raise anything
+        left = _first_line(error)
+    if left:
+        advice = "give the digital model, as aihwkit.nn.conversion.convert_to_digital(model) makes it"
+        raise UnsupportedError(where, f"has analog layers that cannot be read ({left[:300]}): {advice}")
+    return digital
 
 
 class _Shape(tuple[int, ...]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -133,6 +134,11 @@ def test_missing_file_is_not_taken_for_a_preset(tmp_path: Path) -> None:
 )
 def test_crossbar_size(text: str, size: tuple[int, int]) -> None:
     assert parse_crossbar(text) == size
+
+
+def test_crossbar_of_a_configuration_with_a_mapping() -> None:
+    tiles = SimpleNamespace(max_input_size=256, max_output_size=64)
+    assert parse_crossbar(SimpleNamespace(mapping=tiles)) == (256, 64)
 
 
 @pytest.mark.parametrize(
