@@ -850,7 +850,10 @@ class Menu:
         menu = cls._joined(stages, axes, tuple(0.0 for _ in axes))
         if not axes:
             return menu
-        options = _options_of(menu._steps_of_alike(menu.smallest_interval(problem, stop)), axes)
+        steps = menu._steps_of_alike(menu.smallest_interval(problem, stop))
+        if not all(steps):  # time ran out before an interval was known that every stage can have
+            steps = menu._steps_of_alike(2**60)
+        options = _options_of(steps, axes)
         priced = cls._joined(stages, axes, prices_of_limits(options, axes, stop)[0])
         return replace(priced, known=menu.known)  # prices change no interval
 

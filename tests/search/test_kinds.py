@@ -222,3 +222,9 @@ def test_energy_with_no_work_is_that_of_the_best_first_allocation() -> None:
         other = rramalloc.optimize("alexnet", hardware=machine, method=name, work=1).energy_pj
         assert other is not None
         assert found <= other
+
+
+def test_no_time_at_all_leaves_a_menu() -> None:
+    """A limit of time ends the search for the smallest interval at once: prices are those of any interval."""
+    menu = Menu.of(Case(HAND, hardware(2, 1)).problem(MAX_ARRAYS), Work(work=1, time_limit_s=1e-9))
+    assert {mode.kind for mode in menu.blocks.modes()} == {0, 1}
