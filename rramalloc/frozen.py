@@ -47,7 +47,7 @@ class FrozenList(_Frozen, list[V]):
 
 def frozen(value: Any) -> Any:
     """Return a value whose dicts, lists and sets, and those in them, cannot be changed."""
-    if isinstance(value, FrozenDict | FrozenList):
+    if value is None or isinstance(value, str | int | float | FrozenDict | FrozenList):
         return value
     if isinstance(value, Mapping):
         return FrozenDict({name: frozen(inner) for name, inner in value.items()})

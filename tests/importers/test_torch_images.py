@@ -10,6 +10,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("onnxscript")
 from torch import nn  # noqa: E402
 
+from rramalloc import inspect  # noqa: E402
+from rramalloc.importers import load  # noqa: E402
 from rramalloc.importers.torch import from_torch  # noqa: E402
 from rramalloc.network.coverage import Coverage  # noqa: E402
 from rramalloc.network.network import Network  # noqa: E402
@@ -73,6 +75,52 @@ class Spiking(nn.Module):
         return self.head(y.flatten(2)).mean(0)
 
 
+@torch.library.custom_op("detector::roi_align", mutates_args=())  # type: ignore[untyped-decorator]
+def roi_align(features: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    """Regions of 7 x 7; what they hold does not matter to an export."""
+    return features.new_zeros(len(boxes), features.shape[1], 7, 7)
+
+
+@roi_align.register_fake  # type: ignore[untyped-decorator]
+def _(features: torch.Tensor, boxes: torch.Tensor) -> torch.Tensor:
+    return features.new_empty(boxes.shape[0], features.shape[1], 7, 7)
+
+
+class TwoStage(nn.Module):
+    """A detector: features, a score and a box for each of their pixels, and a head on the 12 best regions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.backbone = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1))
+        self.near, self.score, self.box = nn.Conv2d(16, 16, 3, 1, 1), nn.Conv2d(16, 1, 1), nn.Conv2d(16, 4, 1)
+        self.within, self.wide = nn.Conv2d(16, 8, 3, 1, 1), nn.Linear(8 * 49, 32)
+        self.kind, self.shift = nn.Linear(32, 5), nn.Linear(32, 20)
+
+    def forward(self, x: Any) -> Any:
+        features = self.backbone(x).relu()
+        near = self.near(features).relu()
+        scores, boxes = self.score(near).flatten(), self.box(near).permute(0, 2, 3, 1).reshape(-1, 4)
+        best = torch.topk(scores, 12).indices
+        regions = self.within(torch.ops.detector.roi_align(features, boxes[best])).relu()
+        found = self.wide(regions.flatten(1)).relu()
+        return self.kind(found), self.shift(found)
+
+
+def exported(detector: nn.Module, shape: tuple[int, ...]) -> Any:
+    """Return the ONNX of a detector, in which its regions are RoiAlign's."""
+    from onnxscript import opset18 as op
+
+    def aligned(features: Any, boxes: Any) -> Any:
+        first = op.Constant(value_ints=[0] * 12)
+        return op.RoiAlign(features, boxes, first, output_height=7, output_width=7, spatial_scale=0.25)
+
+    table = {torch.ops.detector.roi_align.default: aligned}
+    made = torch.onnx.export(
+        detector.eval(), (torch.zeros(shape),), dynamo=True, opset_version=18, custom_translation_table=table
+    )
+    return made.model_proto
+
+
 class Mean(nn.Module):
     """A mean over frames, or none."""
 
@@ -114,6 +162,17 @@ NETWORKS = {  # a module, its input; weights and products by hand, those of comp
 def test_networks_of_images(name: str) -> None:
     module, shape, weights, macs = NETWORKS[name]
     assert covered(from_torch(module, shape)) == (weights, macs)
+
+
+def test_a_two_stage_detector() -> None:
+    """64 x 64 pixels: 32 x 32 windows of the first layer, 16 x 16 of what follows, 12 regions of 7 x 7."""
+    network = load(exported(TwoStage(), (1, 3, 64, 64)))
+    backbone, proposals, head = (216, 1152), 2304 + 16 + 64, 392 * 32 + 32 * 5 + 32 * 20
+    weights = sum(backbone) + proposals + 1152 + head
+    macs = 1024 * 216 + 256 * (1152 + proposals) + 12 * (49 * 1152 + head)
+    assert covered(network) == (weights, macs)
+    windows = sorted(layer.windows for layer in inspect(network).layers)
+    assert windows == [12, 12, 12, 256, 256, 256, 256, 12 * 49, 1024]
 
 
 @pytest.mark.parametrize("is_mixed", [True, False])
