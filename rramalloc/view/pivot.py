@@ -46,8 +46,10 @@ def pivot_chart(cells: Sequence[Cell], by: By, up: str, unit: str, of: str, orde
     up, unit: what the values are; of: what all are about; order: of all methods, from which colours follow.
     """
     groups: dict[str, list[Cell]] = {}
+    ranks = _ranks(cells) if by == "budget" else {}
     for cell in cells:
-        groups.setdefault(_titled(cell, by), []).append(cell)
+        own = {"network": cell.network, "budget": _arrays(cell.budget), "method": cell.method}[by]
+        groups.setdefault(ranks.get(cell[:2], own), []).append(cell)
     drawn = [*groups.values()][:MOST_PANELS]
     titles = labels([*groups], _LONGEST_TITLE)
     panels = tuple(
@@ -60,9 +62,21 @@ def pivot_chart(cells: Sequence[Cell], by: By, up: str, unit: str, of: str, orde
     return Chart(f"Methods by {by}", panels, summary, heading, zoom="", columns=BESIDE)
 
 
-def _titled(cell: Cell, by: By) -> str:
-    """Return the title of the panel that a value is in."""
-    return {"network": cell.network, "budget": _arrays(cell), "method": cell.method}[by]
+def _ranks(cells: Sequence[Cell]) -> dict[tuple[Any, ...], str]:
+    """Return the panels of networks and budgets where budgets are multiples of each network's minimum.
+
+    Few networks share a number then: the first budgets of all are one panel, the second ones the next.
+    """
+    budgets: dict[str, list[Any]] = {}
+    for network, budget in dict.fromkeys(cell[:2] for cell in cells):
+        budgets.setdefault(network, []).append(budget)
+    if len({len(own) for own in budgets.values()}) > 1 or len({tuple(own) for own in budgets.values()}) == 1:
+        return {}
+    ranks: dict[tuple[Any, ...], str] = {}
+    for place, alike in enumerate(zip(*budgets.values(), strict=True), 1):
+        words = f"budget {place}: {min(alike):,} to {_arrays(max(alike))}"
+        ranks |= dict.fromkeys(zip(budgets, alike, strict=True), words)
+    return ranks
 
 
 def _across(cell: Cell, by: By) -> str:
@@ -71,8 +85,8 @@ def _across(cell: Cell, by: By) -> str:
     return {"network": str(cell.budget), "budget": cell.network, "method": whole}[by]
 
 
-def _arrays(cell: Cell) -> str:
-    return counted(cell.budget, "array") if isinstance(cell.budget, int) else f"{cell.budget} arrays"
+def _arrays(budget: int | str) -> str:
+    return counted(budget, "array") if isinstance(budget, int) else f"{budget} arrays"
 
 
 def _panel(title: str, cells: Sequence[Cell], by: By, up: str, unit: str, order: Sequence[str]) -> Panel:
@@ -85,7 +99,7 @@ def _panel(title: str, cells: Sequence[Cell], by: By, up: str, unit: str, order:
             "x": [names.index(_across(cell, by)) for cell in members],
             "y": [cell.value for cell in members],
             "method": [method] * len(members),
-            "at": [f"{cell.network}, {_arrays(cell)}" for cell in members],
+            "at": [f"{cell.network}, {_arrays(cell.budget)}" for cell in members],
         }
         key = _key(method, order)
         if by == "network":

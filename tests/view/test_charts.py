@@ -198,6 +198,15 @@ def test_small_multiples_stand_beside_each_other_where_they_fit() -> None:
     assert beside == [3, 3, 2, 1]
 
 
+def test_multiples_of_the_minimum_are_panels_of_all_networks() -> None:
+    """Networks of 2 and 3 layers need as many arrays: x1 and x2 are 2 and 4 of one, 3 and 6 of the other."""
+    networks = [chain(["a", "b"], title="two"), chain(["a", "b", "c"], title="three")]
+    compared = rramalloc.compare(networks, ["x1", "x2"], methods=["auto", "none"], work=1)
+    chart = compared.plot.methods(by="budget")
+    assert [panel.title for panel in chart.panels] == ["budget 1: 2 to 3 arrays", "budget 2: 4 to 6 arrays"]
+    assert [panel.x.names for panel in chart.panels] == [("two", "three")] * 2
+
+
 def test_bars_of_the_timeline() -> None:
     """Two copies of a, one of b: a takes 8 steps, b starts after one and never waits, 17 in all."""
     chart = timeline_chart(rramalloc.simulate(chain(["a", "b"]), {"a": 2, "b": 1}))

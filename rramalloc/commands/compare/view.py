@@ -68,7 +68,9 @@ def comparison_view(comparison: Comparison, *, efficiency: bool = False, by: By 
 
 
 def _cells(comparison: Comparison) -> list[Cell]:
-    return [Cell(row.network, row.arrays, row.method, row.objective_value) for row in comparison.rows]
+    """Return the values, methods in the order in which they were asked for."""
+    rows = sorted(comparison.rows, key=lambda row: comparison.options.methods.index(row.method))
+    return [Cell(row.network, row.arrays, row.method, row.objective_value) for row in rows]
 
 
 def _table(comparison: Comparison, *, efficiency: bool) -> Table:
