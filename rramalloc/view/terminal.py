@@ -66,6 +66,13 @@ def print_table(table: Table, width: int | None = None) -> Printed:
         gap = _NARROW_GAP
         kept = _kept(table, widths, left, width)
         _narrow(widths, left, kept, width)
+    for place in kept:
+        names = [row[place] for row in cells] if widths[place] < full[place] else []
+        if len({shortened(name, widths[place]) for name in names}) < len(set(names)):
+            from rramalloc.chart import labels
+
+            for row, text in zip(cells, labels(names, widths[place]), strict=True):
+                row[place] = text
 
     def aligned(text: str, place: int) -> str:
         if widths[place] < full[place]:

@@ -42,6 +42,15 @@ def test_any_table_fits(rows: list[Row], columns: int, spare: list[str]) -> None
         assert "count" not in lines[0] or str(row.count) in line.split()
 
 
+def test_names_of_a_narrow_table_do_not_read_alike() -> None:
+    """Cut in the middle, both blocks would read "/features/de…er1/conv"."""
+    rows = [Row(f"/features/denseblock{block}/denselayer1/conv", 1, 1.0, "") for block in (1, 2)]
+    first, second = print_table(table("", rows, "name, count"), 30).text.splitlines()[2:]
+    assert "block1" in first
+    assert "block2" in second
+    assert cell_len(first) <= 30
+
+
 class Wide(NamedTuple):
     """conv1, 7, 2 and 7 digits wide: 21, with three gaps of 3 it is 30 and with gaps of 2 it is 27."""
 
