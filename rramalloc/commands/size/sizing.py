@@ -53,15 +53,20 @@ class NetworkOnChip(Record):
     @property
     def wanted(self) -> str:
         """The goal in words."""
-        return ", ".join(f"{name} {value}" for name, value in self.goal.items())
+        ((name, value),) = self.goal.items()
+        return f"{name} {value if isinstance(value, str) else plain_quantity(value, self._unit)}"
 
     @property
     def reached(self) -> str | None:
         """The value reached in words, with the unit of the goal."""
+        return None if self.reaches is None else plain_quantity(self.reaches, self._unit)
+
+    @property
+    def _unit(self) -> str:
+        """The unit of the goal, "" for steps and ticks."""
         ((name, value),) = self.goal.items()
         is_time = name == "target_ns" or (isinstance(value, str) and not value.strip().isdecimal())
-        unit = "inputs/s" if name == "target_throughput" else "ns" if is_time else ""
-        return None if self.reaches is None else plain_quantity(self.reaches, unit)
+        return "inputs/s" if name == "target_throughput" else "ns" if is_time else ""
 
 
 class Candidate(Record):

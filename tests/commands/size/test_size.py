@@ -371,7 +371,7 @@ def test_the_chart_and_the_table_show_every_candidate() -> None:
     assert bounds.data["why"][0] == "chosen"
     assert panel.y.names == ("crossbar 16x16", "crossbar 32x32")  # area is tied, the step the same
     every, networks = found.view().tables
-    assert networks.rows()[0][:2] == ["one", "target_ns 20.0"]
+    assert networks.rows()[0][:2] == ["one", "target_ns 20 ns"]
     assert [row[0] for row in every.rows()] == [own.text for own in found.candidates]
 
 
