@@ -37,7 +37,7 @@ SWEEP: Help = {
 @described(SWEEP, search="scheduler jobs", output="rows plot status")
 @of_call(
     "rramalloc.commands.sweep.sweep:sweep",
-    outputs="output_format columns caption label units figure figure_width quiet",
+    outputs="output_format columns caption label plain_units figure figure_width quiet",
     without="folder",
     example="Example: rramalloc sweep spec.toml -o sweep",
 )

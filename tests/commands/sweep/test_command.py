@@ -133,6 +133,7 @@ def test_by_network_as_compare_has_it(tiny: Path, tmp_path: Path, run: Run) -> N
         "C",
         "--label",
         "t:c",
+        "--plain-units",
     ).out
     assert "\\caption{C}\n\\label{t:c}" in latex
     assert "arrays & none" in latex
