@@ -137,7 +137,7 @@ def check(kind: TypeAdapter[T], data: object, where: str) -> T:
 _NAMED: TypeAdapter[dict[str, Any]] = TypeAdapter(dict[str, Any])
 
 
-def named(value: object, where: str) -> dict[str, Any]:
+def dict_by_name(value: object, where: str) -> dict[str, Any]:
     """Return what must be a dict of texts to anything. Raises SpecError."""
     return check(_NAMED, value, where)
 

@@ -29,7 +29,7 @@ from rramalloc.hardware.tables import (
 )
 from rramalloc.hardware.values import OF_ONE_SIZE, lines_apart, put, texts_of, values_of
 from rramalloc.network.node import TimedNode
-from rramalloc.records import Record, brief, check_known, fault, from_list, is_whole, named, parse
+from rramalloc.records import Record, brief, check_known, dict_by_name, fault, from_list, is_whole, parse
 from rramalloc.result import frame_table
 from rramalloc.view.view import Fact, View
 
@@ -353,7 +353,7 @@ class Hardware(HardwareTables):
         Raises SpecError for another form, an unknown kind, and a number that no chip has.
         """
         kinds = self.kinds or ()
-        numbers = numbers_of_kinds(given) if isinstance(given, str) else named(given, "arrays")
+        numbers = numbers_of_kinds(given) if isinstance(given, str) else dict_by_name(given, "arrays")
         known = tuple(kind.name for kind in kinds)
         if self.chip is not None:
             words = f"follow from the tiles of kinds: --set kinds.{known[0] if known else 'NAME'}.tiles=N"

@@ -12,7 +12,7 @@ from typing import Any
 from rramalloc.errors import SpecError, suggestion
 from rramalloc.hardware.other_names import meant_by
 from rramalloc.hardware.tables import HardwareTables, Processor, parse_crossbar
-from rramalloc.records import Record, brief, named, text_of
+from rramalloc.records import Record, brief, dict_by_name, text_of
 
 HardwareValues = Mapping[str, object]
 """Values by dotted name; `crossbar` is rows and columns together, None removes a value."""
@@ -105,7 +105,7 @@ def _toml(value: object) -> str:
 
 def lines_apart(values: HardwareValues) -> Iterable[tuple[str, object]]:
     """Yield every value with `crossbar` as its wordlines and bitlines. Raises SpecError."""
-    for name, value in named(values, "values").items():
+    for name, value in dict_by_name(values, "values").items():
         if name != "crossbar":
             yield name, value
             continue

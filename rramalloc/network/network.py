@@ -32,7 +32,7 @@ from rramalloc.network.node import (
     Stage,
     Unmodelled,
 )
-from rramalloc.records import Record, brief, check, from_list, is_whole, named, parse
+from rramalloc.records import Record, brief, check, dict_by_name, from_list, is_whole, parse
 from rramalloc.result import Result
 from rramalloc.units import counted
 
@@ -217,7 +217,7 @@ class Network(Result):
 
         Raises SpecError.
         """
-        for name, pair in named(bits, "bits").items():
+        for name, pair in dict_by_name(bits, "bits").items():
             is_pair = isinstance(pair, tuple | list) and len(pair) == 2
             if not is_pair or not all(is_whole(number, 1, MOST_NODE_BITS) for number in pair):
                 words = f"{brief(name)}: must be two numbers of bits from 1 to {MOST_NODE_BITS}"
