@@ -81,7 +81,7 @@ NEVER_TOGETHER = [
 COMMANDS = {
     "optimize": "optimize n.json --arrays 16 --work 1",
     "inspect": "inspect n.json",
-    "compare": "compare n.json --arrays 16 --work 1",
+    "compare": "compare n.json --arrays 16 --work 1 --methods none,auto",
     "pareto": "pareto n.json --arrays 16 --work 1",
     "explain": "explain n.json --arrays 16 --work 1",
     "size": "size n.json --target-ns 1ms --work 1",

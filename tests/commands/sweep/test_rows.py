@@ -259,7 +259,7 @@ QUESTIONS: list[dict[str, Any]] = [
     {"arrays": None},
     {"arrays": "small=9,large=9"},
     {"arrays": None, "target_ns": "2us"},
-    {"placed": True},
+    {"placed": True, "arrays": 6},
 ]
 
 
