@@ -15,6 +15,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rramalloc import choices
 from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
 from rramalloc.errors import RramallocError, SpecError, UnknownNameError, suggestion
+from rramalloc.hardware.tables import Mapped
 from rramalloc.log import LOGGER
 from rramalloc.records import brief
 
@@ -23,7 +24,7 @@ _HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.
 """Modules with the types of shared arguments."""
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 _NOUNS: dict[object, str] = {str: "text", int: "whole number", float: "number", os.PathLike: "path"}
-_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function"}
+_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function", Mapped: "configuration of aihwkit"}
 """What messages call a type; the others have names of their own."""
 
 

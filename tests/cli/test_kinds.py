@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 from commands.sweep.tiny import rows_of
-from commands.tune.toys import OwnClocks
 from laws.kinds import DOCUMENT, HAND, hardware
 from program import run
 
 import rramalloc
-from rramalloc.errors import RramallocError, SpecError, UnsupportedError
+from rramalloc.errors import RramallocError, SpecError
 from rramalloc.hardware.loader import as_hardware
 
 pytestmark = pytest.mark.quick
@@ -32,8 +31,6 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     "words",
     [
         "export pair.json --allocation a.json --to mnsim",
-        "optimize pair.json --hardware kinds.toml --arrays 3 --reload",
-        "evaluate pair.json --hardware kinds.toml --arrays 3",
         "optimize pair.json --hardware kinds.toml --method gain",
     ],
 )
@@ -91,11 +88,6 @@ def test_a_sweep_has_points_of_kinds() -> None:
     first, second = rows_of("pair.json", hardware=["kinds.toml"], arrays=[3, "x2"], work=1)
     assert [first[name] for name in ("makespan", "used", "arrays", "minimum")] == [5, 2, 3, None]
     assert "those of kinds such as small=512" in second["error"]
-
-
-def test_tune_says_so() -> None:
-    with pytest.raises(UnsupportedError, match="several kinds of arrays, which tune does not take"):
-        rramalloc.tune(HAND, 3, OwnClocks((1, 1), (0, 0)), hardware=hardware(2, 1))
 
 
 @pytest.mark.usefixtures("files")

@@ -225,7 +225,12 @@ def test_a_hardware_takes_no_value_that_is_nested_too_deeply() -> None:
 @pytest.mark.parametrize(
     ("call", "argument", "value", "told"),
     [
-        ("optimize", "crossbar", (128,), ": must be a text or a tuple of 2 whole numbers, got a tuple of 1"),
+        (
+            "optimize",
+            "crossbar",
+            (128,),
+            ": must be a text, a tuple of 2 whole numbers or a configuration of aihwkit, got a tuple of 1",
+        ),
         ("optimize", "host", ["conv1", 3], "[1]: must be a text, got 3"),
         ("optimize", "copies", {1: 2}, ": key 1: must be a text, got 1"),
         ("optimize", "at_most", {"a": [3]}, "['a']: must be a number or a text, got a list of 1"),
