@@ -15,7 +15,6 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from rramalloc import choices
 from rramalloc.choices import SHARED, UNPACKED, docstring_of, signature_of
 from rramalloc.errors import RramallocError, SpecError, UnknownNameError, suggestion
-from rramalloc.hardware.tables import Mapped
 from rramalloc.log import LOGGER
 from rramalloc.records import brief
 
@@ -24,7 +23,7 @@ _HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.
 """Modules with the types of shared arguments."""
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
 _NOUNS: dict[object, str] = {str: "text", int: "whole number", float: "number", os.PathLike: "path"}
-_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function", Mapped: "configuration of aihwkit"}
+_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function", "Mapped": "configuration of aihwkit"}
 """What messages call a type; the others have names of their own."""
 
 
@@ -99,7 +98,8 @@ def _forms(hint: Any, ending: str = "") -> str:
     for part in _parts(hint):
         origin = get_origin(part) or part
         inner = get_args(part)
-        noun = f"{_NOUNS.get(origin) or getattr(origin, '__name__', 'object')}{ending}"
+        name = getattr(origin, "__name__", "object")
+        noun = f"{_NOUNS.get(origin) or _NOUNS.get(name, name)}{ending}"
         article = "" if ending else "an " if noun[0] in "AEIOaeio" else "a "
         if origin is Literal:
             words += map(repr, inner)
