@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -22,9 +21,9 @@ Call = TypeVar("Call", bound=Callable[..., Any])
 _HOMES = ("rramalloc.hardware.loader", "rramalloc.importers", "rramalloc.timing.latency_table")
 """Modules with the types of shared arguments."""
 _STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
-_NOUNS: dict[object, str] = {str: "text", int: "whole number", float: "number", os.PathLike: "path"}
-_NOUNS |= {Mapping: "dict", Sequence: "list", Callable: "function", "Mapped": "configuration of aihwkit"}
-"""What messages call a type; the others have names of their own."""
+_NOUNS = {"str": "text", "int": "whole number", "float": "number", "PathLike": "path", "Mapping": "dict"}
+_NOUNS |= {"Sequence": "list", "Callable": "function", "Mapped": "configuration of aihwkit"}
+"""What messages call a type, by its name; the others have names of their own."""
 
 
 def _plain(value: Any) -> Any:
@@ -99,7 +98,7 @@ def _forms(hint: Any, ending: str = "") -> str:
         origin = get_origin(part) or part
         inner = get_args(part)
         name = getattr(origin, "__name__", "object")
-        noun = f"{_NOUNS.get(origin) or _NOUNS.get(name, name)}{ending}"
+        noun = f"{_NOUNS.get(name, name)}{ending}"
         article = "" if ending else "an " if noun[0] in "AEIOaeio" else "a "
         if origin is Literal:
             words += map(repr, inner)

@@ -188,14 +188,15 @@ def check_command(room: str, name: str, case: Case, question: Question | None = 
     check(name, installed()[room].reads[name], case, question)
 
 
-def takes(name: str, case: Case, question: Question) -> bool:
+def takes(room: str, name: str, case: Case, question: Question) -> bool:
     """Return True if a command, or an option that a room brings, is installed and takes all that is asked."""
-    reads = next((room.reads[name] for room in rooms().values() if name in room.reads), None)
+    if room not in rooms():
+        return False
     try:
-        check(name, reads or "", case, question)
+        check_command(room, name, case, question)
     except UnsupportedError:
         return False
-    return reads is not None
+    return True
 
 
 def check_option(name: str, case: Case, question: Question | None = None) -> None:

@@ -104,7 +104,8 @@ def solved(case: Case, arrays: int, request: Question, stop: Work) -> tuple[Obje
         hardware = case.hardware
         lacks = [] if hardware.write is not None else ["[write]"]
         lacks += [] if hardware.compute_ns is not None else ["[timing]"]
-        error.reload = lacks if takes("--reload", case, request) and (error.chip or not lacks) else None
+        may_reload = takes("reload", "--reload", case, request) and (error.chip or not lacks)
+        error.reload = lacks if may_reload else None
         raise
     except LimitError as error:
         _advise_on_limit(error, case, arrays, request, stop)

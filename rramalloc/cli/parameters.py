@@ -321,8 +321,7 @@ def of_call(
             if parameter.default is not parameter.empty or parameter.kind is not keyword
         }
         parameters = dict[str, inspect.Parameter]()
-        of_call = signature_of(head).parameters
-        for name, parameter in {**of_call, **shared_parameters(shared)}.items():
+        for name, parameter in {**signature_of(head).parameters, **shared_parameters(shared)}.items():
             if name in alone:
                 parameters[name] = alone[name]
             elif name not in _OF_PYTHON and name not in without.split():
@@ -331,12 +330,9 @@ def of_call(
         for name, (kind, default) in _OUTPUTS.items():
             if name in outputs.split():
                 parameters[name] = inspect.Parameter(name, keyword, default=default, annotation=kind)
-        parameters = {
-            **parameters,
-            **own,
-            **parameters,
-            **alone,
-        }  # the order of the first, the last of a name
+        for name, parameter in own.items():
+            if name in alone or name not in parameters:
+                parameters[name] = parameter
 
         def command(**given: Any) -> None:
             body(given, **{name: given[name] for name in own})

@@ -81,14 +81,14 @@ class _Cutter:
 
     def __post_init__(self) -> None:
         self.arrays = max(arrays for _, arrays in self.engines)
-        self.weights = WeightMatrix.of(self.network, self.layer, self.engines[0][0])
+        self._wholes = [WeightMatrix.of(self.network, self.layer, hardware) for hardware, _ in self.engines]
+        self.weights = self._wholes[0]
         self.channels = self.layer.outputs // self.weights.groups
         self._where = f"{self.network.where}: node {self.layer.name[:60]!r}"
 
     def fits(self, groups: int, inputs: int, outputs: int) -> bool:
         """Return True if `groups` groups of `inputs` and `outputs` channels fit one of the engines."""
-        for hardware, arrays in self.engines:
-            whole = WeightMatrix.of(self.network, self.layer, hardware)
+        for (hardware, arrays), whole in zip(self.engines, self._wholes, strict=True):
             part = replace(
                 whole,
                 groups=groups,

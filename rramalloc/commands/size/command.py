@@ -59,7 +59,7 @@ def command(
     *,
     context: typer.Context,
     quiet: bool,
-    choose: list[str] | None = None,  # noqa: ARG001 - these four are fields of the question
+    choose: list[str] | None = None,  # noqa: ARG001 - as four more, a field of the question
     zip: list[str] | None = None,  # noqa: A002, ARG001
     minimise: Literal["area_um2", "arrays"] | None = None,  # noqa: ARG001
     stored: Literal["one", "all"] | None = None,  # noqa: ARG001

@@ -163,7 +163,8 @@ class Neighbourhood:
             while min(spare) < 0 and self._lower(copies, group, spare):
                 pass
         while not self.problem.holds(np.array(copies)):  # copies that take whole tiles take more
-            _ = self._lower(copies, others, spare) or self._lower(copies, kept, spare)
+            if not self._lower(copies, others, spare):
+                self._lower(copies, kept, spare)
         fitted = np.array(copies)
         if not fill:
             return fitted
