@@ -29,6 +29,8 @@ _LATEX = {
     "*": "{*}",
     **{special: f"\\{special}" for special in "&%$#_{}"},
 }
+_PDFLATEX = re.compile("[\n -~\u00a1-\u017f\u2013\u2014\u2018-\u201d\u2026]")
+"""Characters that pdfLaTeX sets in T1 without further packages: Latin letters and their punctuation."""
 
 
 def csv_of(view: View) -> str:
@@ -72,7 +74,9 @@ def latex_of(view: View, *, caption: str | None = None, name: str | None = None,
     needs = (
         r"\usepackage{booktabs,siunitx}; --plain-units needs no siunitx" if si else r"\usepackage{booktabs}"
     )
-    return f"% needs {needs}\n{text}"
+    others = "".join(sorted({letter for letter in text if not _PDFLATEX.match(letter)}))
+    fonts = f"; XeLaTeX or LuaLaTeX, and a font with {others}" if others else ""
+    return f"% needs {needs}{fonts}\n{text}"
 
 
 def _escaped(text: str) -> str:

@@ -74,6 +74,14 @@ def test_columns_of_siunitx_by_hand() -> None:
     )
 
 
+def test_latex_says_which_letters_need_another_program_than_pdflatex() -> None:
+    """pdfLaTeX ends with an error at Greek letters, which its fonts lack; it sets those of Latin ones."""
+    assert latex_of(view(Row("ré\u017e\u2013\u03b2\u03b1\u03b2"))).splitlines()[0] == (
+        "% needs \\usepackage{booktabs}; XeLaTeX or LuaLaTeX, and a font with \u03b1\u03b2"
+    )
+    assert latex_of(view(Row("ré\u017e\u2013"))).startswith("% needs \\usepackage{booktabs}\n")
+
+
 def test_further_tables_stand_under_their_titles() -> None:
     """Not those that a terminal does not print, and of a ranking as many rows as there."""
     ranking = table("Ranking", [Row("a"), Row("b")], "name", shown=1)
