@@ -37,7 +37,7 @@ CACHE = RESULTS.parent / ".cache" / "results"
 PACKAGE = RESULTS.parent / "rramalloc"
 WORKERS = 2
 BUDGET_MIN: Mapping[str, float] = {
-    "comparison": 6,
+    "comparison": 4,
     "search": 18,
     "crosslayer": 2,
     "clocks": 10,
@@ -51,6 +51,7 @@ BUDGET_MIN: Mapping[str, float] = {
     "published": 2,
     "bound": 5,
     "growth": 4,
+    "loop": 2,
     "reload": 4,
     "timing": 2,
     "evaluate": 2,
