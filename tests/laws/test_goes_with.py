@@ -11,7 +11,7 @@ import pytest
 from program import run
 
 import rramalloc
-from rramalloc.allocation.goes_with import FEATURES, OF_CASE, readers
+from rramalloc.allocation.goes_with import FEATURES, OF_CASE, Feature, readers
 from rramalloc.errors import UnsupportedError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.room import installed
@@ -223,3 +223,17 @@ def test_two_features_of_optimize_go_together_or_are_refused(first: str) -> None
         else:
             with pytest.raises(UnsupportedError, match=r"which .* does not take"):
                 rramalloc.optimize(network, 16, work=1, **options)
+
+
+def test_a_feature_that_comes_with_changed_hardware_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a candidate of `size`, whose first bounds would not know it, and of a what-if of `explain`."""
+    feature = Feature("has three bits a cell", "take two", lambda case: case.hardware.crossbar.cell_bits == 3)
+    for table in (OF_CASE, FEATURES):
+        monkeypatch.setitem(table, "three_bits", feature)
+    spec: dict[str, Any] = {"networks": [{"network": "n.json", "target": 16}], "hardware": MACHINE}
+    with pytest.raises(UnsupportedError, match="three bits a cell, which size does not take: take two"):
+        rramalloc.size(spec | {"choose": {"crossbar.cell_bits": [2, 3]}})
+    found = rramalloc.optimize("n.json", 16, hardware=MACHINE, progress=False)
+    explained = rramalloc.explain("n.json", allocation=found, what_if=["crossbar.cell_bits=3"])
+    assert "three bits a cell, which explain does not take" in explained.what_if[0].words
+    assert explained.what_if[0].gain is None

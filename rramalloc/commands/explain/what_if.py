@@ -11,6 +11,7 @@ from typing import Any
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import checked_answer, solved
 from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import SimulatedSums, simulated_sums
@@ -229,6 +230,7 @@ class WhatIfs:
         if self.stop.out_of_time:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
         try:
+            check_command("explain", "explain", replace(self.case, hardware=hardware))
             if not (self.own.places or _LINKS.isdisjoint(values)):  # a file of an earlier version
                 return self._compared(self.now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)

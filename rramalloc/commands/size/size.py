@@ -21,6 +21,7 @@ from pydantic import TypeAdapter
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.optimize import checked_allocation, propose
 from rramalloc.allocation.optimize import question as objective_with_start
 from rramalloc.allocation.question import Question
@@ -314,7 +315,14 @@ class _Search:
             raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
 
     def _first(self, bounds: FirstBounds, hardware: Hardware) -> _OnCandidate:
-        """Return the first bound of a network on a hardware, before its modes are listed."""
+        """Return the first bound of a network on a hardware, before its modes are listed.
+
+        Raises UnsupportedError for a hardware that does not go with the question.
+        """
+        case = bounds.case.on(hardware)
+        asked = Question(objective="arrays", target=bounds.target, placed=self.question.placed)
+        check_command("size", "size", case, asked)
+        check_question(case, asked)
         try:
             return _OnCandidate(bounds.least(hardware))
         except TargetError as error:

@@ -17,7 +17,6 @@ from pydantic import TypeAdapter
 
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.optimize import checked_allocation, objective_of, propose, start_choice
 from rramalloc.allocation.question import Question
 from rramalloc.choices import MAX_ARRAYS
@@ -131,9 +130,6 @@ def _case(network: str, sized: str) -> Case:
     options: Any = _sized(sized).options
     source = Network.from_document(json.loads(network), "size")
     case = Case.of(source, options)
-    question = Question(objective="arrays", target=_sized(sized).wanted)
-    check_command("size", "size", case, question)
-    check_question(case, question)
     return case.with_stages(case.stages)
 
 
