@@ -17,7 +17,8 @@ from rramalloc.choices import (
 )
 from rramalloc.errors import FileError, SpecError, UnknownNameError
 from rramalloc.files import names_beside, parse_json, read_json, text_of
-from rramalloc.importers.foreign import READ, refuse
+from rramalloc.importers.foreign import refuse
+from rramalloc.importers.registry import IMPORTERS, READ, Importer, guarded
 from rramalloc.network.network import Network
 from rramalloc.network.shipped import shipped_names, shipped_network, shipped_text
 from rramalloc.records import check_known
@@ -108,82 +109,61 @@ def load(
         If the network cannot be expressed.
     """
     check_known("names", names, NODE_NAMES)
+    options: dict[str, Any] = {
+        "input_shapes": input_shapes or {},
+        "input_values": input_values or {},
+        "allow_partial": allow_partial,
+        "names": names,
+        "host": host,
+    }
     if not isinstance(network, str | os.PathLike):
-        shapes, values = input_shapes or {}, input_values or {}
-        return _in_memory(network, shapes, values, allow_partial=allow_partial, names=names, host=host)
+        return _in_memory(network, options)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
     if (name := shipped_network(os.fspath(network))) is not None and not input_values:
         return Network.from_document(parse_json(shipped_text(name), f"{name}.json"), f"{name}.json")
     path = Path(str(os.fspath(network)))  # of a ShippedName a text, which Path takes
-    if input_values and path.suffix.lower() != ".onnx":
+    importer = next((row for row in IMPORTERS.values() if row.ending == path.suffix.lower()), None)
+    if input_values and not (importer and importer.takes_options):
         raise SpecError("input_values", f"are for the inputs of an ONNX file, got {path.name[:60]!r}")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
     try:
-        shapes, values = input_shapes or {}, input_values or {}
-        return _read(path, shapes, values, allow_partial=allow_partial, names=names, host=host)
+        return _read(path, importer, options)
     except FileError as error:
         if os.path.exists(path):
             raise
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
-def _in_memory(
-    content: object,
-    shapes: InputShapes,
-    values: InputValues,
-    *,
-    allow_partial: bool,
-    names: NodeNames,
-    host: HostLike,
-) -> Network:
+def _in_memory(content: object, options: dict[str, Any]) -> Network:
     """Return the network of a document, an ONNX model, or the bytes of either. Raises as `load`."""
     where = "network in memory"
     is_text = isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
     if is_text or isinstance(content, Mapping):
-        if values:
+        if options["input_values"]:
             raise SpecError("input_values", "are for the inputs of an ONNX file, got JSON")
         document = parse_json(text_of(content, where), where) if isinstance(content, bytes) else content
         return _of_json(document, where)
-    from rramalloc.importers.onnx import from_memory
-
-    return from_memory(
-        content, where, shapes, input_values=values, allow_partial=allow_partial, host=host, names=names
-    )
+    with guarded(where):
+        return cast("Network", IMPORTERS["ONNX"].part("from_memory")(content, where, **options))
 
 
-def _read(
-    path: Path,
-    shapes: InputShapes,
-    values: InputValues,
-    *,
-    allow_partial: bool,
-    names: NodeNames,
-    host: HostLike,
-) -> Network:
+def _read(path: Path, importer: Importer | None, options: dict[str, Any]) -> Network:
     refuse(path)
-    match path.suffix.lower():
-        case ".json":
-            return _of_json(read_json(path), os.fspath(path))
-        case ".onnx":
-            from rramalloc.importers.onnx import read
-
-            return read(
-                path, shapes, input_values=values, allow_partial=allow_partial, host=host, names=names
-            )
-        case ".csv":
-            from rramalloc.importers import layer_table
-
-            return layer_table.read_layer_table(path)
-    reason = f"its ending is none of {', '.join(READ)}: write it as ONNX, which most tools can"
-    raise FileError(os.fspath(path), f"{reason}, or in Python give the module to rramalloc.from_torch")
+    where = os.fspath(path)
+    if importer is None:
+        reason = f"its ending is none of {', '.join(READ)}: write it as ONNX, which most tools can"
+        raise FileError(where, f"{reason}, or in Python give the module to rramalloc.from_torch")
+    if importer.ending == ".json":
+        return _of_json(read_json(path), where)
+    with guarded(where):
+        return cast("Network", importer.part()(path, **(options if importer.takes_options else {})))
 
 
 def _of_json(document: object, where: str) -> Network:
-    from rramalloc.importers import pimcomp_nodes
-
-    if pimcomp_nodes.recognises(document):
-        return pimcomp_nodes.from_document(document, where)
-    return Network.from_document(document, where)
+    readers = [row for row in IMPORTERS.values() if row.ending == ".json"]
+    with guarded(where):
+        chosen = next((row.part() for row in readers if row.part("recognises")(document)), None)
+        return cast("Network", (chosen or Network.from_document)(document, where))

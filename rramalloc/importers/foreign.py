@@ -14,11 +14,10 @@ from pathlib import Path
 
 from rramalloc.errors import FileError
 from rramalloc.files import file_errors, folder_names, open_to_read
+from rramalloc.importers.registry import READ
 
 _TORCH_GRAPH = re.compile(r"(?:^|/)(?:models/[^/]+\.json|serialized_exported_program\.json)$")
 """Names of the JSON of a graph in archives of torch.export.save, the second in those of torch 2.6."""
-READ = (".json", ".onnx", ".csv")
-"""Endings of the files that are read."""
 _HEAD_BYTES = 512  # as far as the mark of a tar archive
 _TAR_MARK = slice(257, 262)
 _LARGEST_OFFSET = 2**16  # of the first table of a FlatBuffer, which its first four bytes hold

@@ -369,6 +369,8 @@ def damage(path: Path, seed: int) -> None:
             model = onnx.load_from_string(content)
             changed_message(model, chance)
             path.write_bytes(model.SerializeToString())
+        case _:
+            path.write_bytes(bitten(content, chance))
 
 
 def command_of(seed: int, folder: Path) -> tuple[str, ...]:

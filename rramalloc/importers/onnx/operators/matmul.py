@@ -214,7 +214,7 @@ def few_bits(step: OnnxOperator) -> Sequence[Value]:
 def convolution(step: OnnxOperator) -> Sequence[Value]:
     """Translate Conv; on several images or in three dimensions where it is a linear layer on patches."""
     x, weight = step.need(0), step.value(1)
-    is_plain = isinstance(x, Constant) or (len(x.dims) < 5 and x.dims[0] == 1)
+    is_plain = isinstance(x, Constant) or (len(x.dims) < 5 and x.dims[:1] in ((), (1,)))
     if not is_plain and is_of_patches(step):
         return [_on_patches(step, step.data())]
     return _without_depth(step, weight.dims[2:] if isinstance(weight, Constant) and weight.dims else (), conv)
