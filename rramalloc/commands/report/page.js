@@ -256,15 +256,23 @@
   dark.addEventListener("change", themed);
   themed();
 
-  // Numbers and tables first, then one chart after the other.
+  // What has loaded is whole, for a long screenshot and for a print: a chart needs no task but this one. Of a page of many charts
+  // the first are drawn so, the others one after the other with room between them, or all when the page is printed.
 
-  const pause = () => new Promise((ready) => requestAnimationFrame(() => setTimeout(ready)));
-  (async () => {
-    for (const box of boxes) {
-      await pause();
+  const atOnce = 12;
+  const rest = [...boxes];
+  const pause = () => new Promise((ready) => setTimeout(ready));
+
+  async function drawRest(pausing) {
+    for (let box = rest.shift(); box !== undefined; box = rest.shift()) {
       await draw(box);
+      if (pausing && boxes.length - rest.length >= atOnce) await pause();
     }
+  }
+
+  addEventListener("beforeprint", () => drawRest(false));
+  drawRest(true).then(() => {
     root.dataset.drawn = String(boxes.length);
     globalThis.rramallocCharts = boxes.map((box) => charts.get(box).views);
-  })();
+  });
 })();

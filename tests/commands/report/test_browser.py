@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from commands.report.results import HOSTILE
-from commands.report.visit import WIDTHS
+from commands.report.visit import DRAWN, WIDTHS
 
 from rramalloc.commands.report.report import report
 
@@ -169,3 +169,30 @@ def test_tables_and_numbers_need_no_script(browser: Any, shown: dict[str, Path],
     assert page.locator("tbody tr:visible").count() >= 3
     assert "JavaScript" in page.inner_text("main")
     context.close()
+
+
+WATCH = """
+const unfinished = () =>
+  [...document.querySelectorAll('.chart .plot')].filter((plot) => !plot.querySelector('svg')).length;
+addEventListener('load', () => {
+  globalThis.atLoad = unfinished();
+  dispatchEvent(new Event('beforeprint'));
+  setTimeout(() => { globalThis.printed = unfinished(); });
+});
+"""
+
+
+@pytest.mark.parametrize("pages", [1, 6])
+def test_what_has_loaded_or_is_printed_is_whole(
+    pages: int, browser: Any, shown: dict[str, Path], tmp_path: Path
+) -> None:
+    """A screenshot of the whole page and a print are taken of what was loaded, without a frame between."""
+    path = tmp_path / "report.html"
+    report([shown["allocation"]] * pages, path, networks=[shown["network"]])
+    page = browser.new_page()
+    page.add_init_script(WATCH)
+    page.goto(path.as_uri())
+    page.wait_for_selector(DRAWN, state="attached", timeout=60_000)
+    assert page.locator(".chart").count() > 12 or page.evaluate("atLoad") == 0
+    assert page.evaluate("printed") == 0
+    page.close()
