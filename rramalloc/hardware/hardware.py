@@ -189,6 +189,18 @@ class Hardware(HardwareTables):
         energies = (hardware.energy for hardware in self._of_kinds) if self.kinds is not None else (None,)
         return all(energy is not None and energy.area_um2 is not None for energy in energies)
 
+    def lacking(self, *fields: str) -> str:
+        """Return the fields of [energy] that kinds do not give, in words behind a message; "" for none."""
+        lacks = list[str]()
+        for kind, own in zip(self.kinds or (), self.each_kind, strict=False):
+            missing = [field for field in fields if getattr(own.energy, field, None) is None]
+            names = [f"energy.{field}" for field in missing]
+            if own.processor is not None:
+                names = [f"processor.{'pj_per_mac' if field == 'read_pj' else field}" for field in missing]
+            if names:
+                lacks.append(f"kind {kind.name!r} has no {' and no '.join(names)}")
+        return f" ({', '.join(lacks)})" if lacks else ""
+
     @property
     def sizes(self) -> str:
         """The sizes of arrays in words: "128x128", or "64x64 (small) and 128x128 (large)"."""

@@ -262,10 +262,11 @@ def _check_given(problem: Problem, limits: Mapping[str, float]) -> None:
     """Raise SpecError for a limit of what the hardware does not give."""
     energy = problem.energy
     has_energy = energy is not None and energy.gives_energy
+    energies = f"read_pj and leakage_mw in [energy], and [timing]{problem.lacking('read_pj', 'leakage_mw')}"
     needs = {
         "area_um2": (energy is not None and energy.array_nm2 is not None, "area_um2 in [energy]"),
-        "energy_pj": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
-        "power_mw": (has_energy, "read_pj and leakage_mw in [energy], and [timing]"),
+        "energy_pj": (has_energy, energies),
+        "power_mw": (has_energy, energies),
     }
     for name in limits:
         known, words = needs.get(name, (True, "[timing] or a latency table"))

@@ -804,7 +804,7 @@ class LeastEnergy(RangedByArrays):
             raise SpecError(
                 "objective",
                 f"{self.name!r} needs a hardware with read_pj and leakage_mw in [energy], and the time of a "
-                f"step in [timing] or a latency table",
+                f"step in [timing] or a latency table{problem.lacking('read_pj', 'leakage_mw')}",
             )
         self._floor = EnergyFloor(problem, model)
 
@@ -858,7 +858,8 @@ class Area(Quantity):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         if problem.energy is None or problem.energy.array_nm2 is None:
-            raise SpecError("objective", "'area' needs a hardware with area_um2 in [energy]")
+            words = f"'area' needs a hardware with area_um2 in [energy]{problem.lacking('area_um2')}"
+            raise SpecError("objective", words)
         self._model, self._resources = problem.energy, problem.resources
 
     @override

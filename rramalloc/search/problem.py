@@ -101,6 +101,10 @@ class Problem:
             needs = [(self.graph.names[i], int(self.lowest[i])) for i in self.graph.network_order]
             raise BudgetError(self.minimum, self.budget, needs, held=held, in_unit=in_unit)
 
+    def lacking(self, *fields: str) -> str:
+        """Return which kinds give no such fields of [energy], as `Hardware.lacking`."""
+        return "" if self.alternatives is None else self.alternatives.hardware.lacking(*fields)
+
     @property
     def one_block(self) -> bool:
         """Whether every stage has the one block of the graph, and each copy takes its `demand`."""

@@ -18,12 +18,14 @@ import rramalloc
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.layer_bits import BitChoice, BitTable
 from rramalloc.choices import MAX_ARRAYS
+from rramalloc.errors import RramallocError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.importers import load
 from rramalloc.network.network import Network
 from rramalloc.search import auto, interval
 from rramalloc.search.bound.labels import ModeBounder
 from rramalloc.search.menu import Menu, on_each_kind
+from rramalloc.search.objective import Area
 from rramalloc.search.work import Work
 
 LITTLE, SMALL, LARGE = 2, 60_000, 16_000
@@ -228,3 +230,18 @@ def test_no_time_at_all_leaves_a_menu() -> None:
     """A limit of time ends the search for the smallest interval at once: prices are those of any interval."""
     menu = Menu.of(Case(HAND, hardware(2, 1)).problem(MAX_ARRAYS), Work(work=1, time_limit_s=1e-9))
     assert {mode.kind for mode in menu.blocks.modes()} == {0, 1}
+
+
+def test_energy_that_is_not_given_is_named_with_its_kind() -> None:
+    """Each kind with the field that it lacks, of a digital unit under the name that its table has."""
+    timing = {"step_ns": 10.0, "clock": "own", "tick_ns": 1.0}
+    document = hardware(SMALL, LARGE, timing=timing, areas=False).to_dict()
+    document["kinds"][0]["energy"] = {"read_pj": 1.0, "leakage_mw": 0.1}
+    document["kinds"][1] = {"name": "unit", "arrays": 1, "processor": {"macs_per_ns": 1.0, "area_um2": 9.0}}
+    machine = Hardware.model_validate(document)
+    of_unit = r"\(kind 'unit' has no processor.pj_per_mac and no processor.leakage_mw\)"
+    for options in ({"objective": "energy"}, {"at_most": {"power_mw": 1.0}}):
+        with pytest.raises(RramallocError, match=f"{of_unit}$"):
+            rramalloc.optimize(HAND, hardware=machine, **options)
+    with pytest.raises(RramallocError, match=r"\(kind 'small' has no energy.area_um2\)$"):
+        Area(Case(HAND, machine).problem(MAX_ARRAYS))
