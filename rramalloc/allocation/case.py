@@ -75,7 +75,8 @@ class Case:
 
     measured: the time of a step of every stage instead of the hardware's; copies, at_most: limits that a user
     holds; divide: of what copies must be a divisor; bits: that layers choose from; placed: whether transfers
-    between the tiles of a placement count.
+    between the tiles of a placement count; taken: arrays that other networks hold in tiles of the chip, by
+    row and column of chip and tile.
     """
 
     network: Network
@@ -87,6 +88,7 @@ class Case:
     at_most: MappingOf[str, float] = field(default_factory=dict)
     divide: Divided | None = None
     placed: bool = False
+    taken: MappingOf[tuple[int, int, int, int], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments, *, placed: bool = False) -> Case:

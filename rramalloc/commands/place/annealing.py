@@ -79,13 +79,14 @@ class PieceLists(NamedTuple):
 class TileLists(NamedTuple):
     """Free arrays and first piece of every tile, -1 for none; of_one: whether it holds one stage only.
 
-    kind: of its arrays.
+    kind: of its arrays; arrays: that it has for this network.
     """
 
     room: Ints
     head: Ints
     of_one: bool
     kind: Ints
+    arrays: Ints
 
 
 class Units(NamedTuple):
@@ -606,6 +607,8 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
         if a == b or tiles.kind[a] != tiles.kind[b]:
             continue
+        # tiles of which other networks hold unequal parts exchange pieces alone
+        whole = whole and tiles.arrays[a] == tiles.arrays[b]
         if whole:
             hops = _send_all(tiles.head[a], b, q) + _send_all(tiles.head[b], a, q)
         else:
@@ -713,7 +716,7 @@ class Search(NamedTuple):
         problem = Problem(
             places,
             lists,
-            TileLists(room, head, chip.sharing == "layer", layout.kinds),
+            TileLists(room, head, chip.sharing == "layer", layout.kinds, layout.room),
             units,
             _neighbours(p, c, flows.size_bytes / pairs, busy, stages),
             _neighbours(c, p, flows.size_bytes / pairs, busy, stages),

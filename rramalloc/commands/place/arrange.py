@@ -18,8 +18,9 @@ what links may carry for a lower latency (`TransferTimes.caps`): loads above tha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from rramalloc.allocation.allocation import LayerPlaces
 from rramalloc.commands.place.annealing import FIRST_THRESHOLD, Search
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.links import distinct
-from rramalloc.commands.place.mesh import Mesh, chip_of
+from rramalloc.commands.place.mesh import Mesh, Site, chip_of
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
 from rramalloc.errors import CapacityError, SpecError
@@ -45,6 +46,8 @@ from rramalloc.timing.stage_graph import StageGraph
 _LOOK_BACK = 64  # open tiles, the latest first, in which a piece looks for room before it opens another
 
 
+NOTHING_TAKEN: Mapping[Site, int] = MappingProxyType({})
+"""No tile holds arrays of other networks."""
 TileRun = tuple[int, int]  # (tile, arrays of one set in it)
 EqualPieces = tuple[int, int, int]  # (stage, arrays of each, how many)
 
@@ -273,12 +276,13 @@ def arrange(
     stop: Work | None = None,
     timer: TransferTimer | None = None,
     kept: Sequence[LayerPlaces] = (),
+    taken: Mapping[Site, int] = NOTHING_TAKEN,
 ) -> Arrangement:
     """Place what the arrays of every stage hold, with little delay and little traffic.
 
     held: in canonical order; work: units of improvement, None for as many as pay, which the clock and token
     of `stop` end; timer: of this allocation, None where links take no time; kept: places of a file,
-    which are taken as they are.
+    which are taken as they are; taken: arrays of tiles that hold other networks.
     Raises SpecError or CapacityError if it cannot be placed.
     """
     flows = Flows.of(graph, hardware)
@@ -288,14 +292,19 @@ def arrange(
         read = improver.timed(_layout_of(kept, graph, held, flows, hardware))
         return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
-    for filled in _fillings(graph, held, hardware, widths):
+    left = _arrays_left(hardware, taken)
+    fillings = _fillings(graph, held, hardware, widths) if not taken else [_in_arrays_left(graph, held, left)]
+    for filled in fillings:
         if starts and improver.stop.out_of_time:
             break
         *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
         heights = [MAX_LINES if widths is None else 1] * len(held)
         pieces = Pieces.of(held, flows, (rows[0], rows[1], rows[2]), heights, {})
-        layout = _on_best_curve if hardware.kinds is None else _on_own_tiles
-        starts.append(improver.striped(layout(pieces, tile, hardware)))
+        layout = _on_best_curve if hardware.kinds is None and not taken else _on_own_tiles
+        start = layout(pieces, tile, hardware)
+        if taken:
+            start = replace(start, room=left)
+        starts.append(improver.striped(start))
     constructed = min(map(_cost, starts))
     chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
     if work is None:
@@ -489,6 +498,31 @@ def _fillings(
     yield filled
     if hardware.own_tiles is None and widths is None:
         yield dense(demand, copies, tiles)
+
+
+def _arrays_left(hardware: Hardware, taken: Mapping[Site, int]) -> Ints:
+    """Return the arrays that other networks leave in every tile of hardware with one kind."""
+    sites = map(tuple, Mesh.of(chip_of(hardware)).all_sites().tolist())
+    most = chip_of(hardware).arrays_per_tile
+    return np.array([most - taken.get(site, 0) for site in sites], dtype=np.int64)
+
+
+def _in_arrays_left(graph: StageGraph, held: Sequence[StoredCopies], left: Ints) -> Filled:
+    """Return copies in tiles that other networks share, whole where one has room, else cut.
+
+    left: arrays of every tile. Raises CapacityError.
+    """
+    need = sum(len(each) * each.together for each in held)
+    if need > left.sum():
+        most = max(range(len(held)), key=lambda stage: held[stage].together)
+        largest = graph.names[most], len(held[most]), held[most].together
+        raise CapacityError(need, len(left), int(left.max()), largest)
+    opened = np.flatnonzero(left)[::-1].tolist()  # of which the last is filled first
+    contents: list[list[EqualPieces]] = [[] for _ in left]
+    filling = _Filling(Tiles(len(left), int(left.max())), contents, left.tolist(), opened)
+    for stage, own in enumerate(held):
+        filling.cut(stage, own.together, filling.add(stage, own.together, len(own)))
+    return Filled.of(filling.contents)
 
 
 def _of_kinds(graph: StageGraph, demand: Ints, copies: Ints, hardware: Hardware) -> Filled:

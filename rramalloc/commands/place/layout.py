@@ -228,7 +228,7 @@ class Layout:
     """Pieces in tiles.
 
     site: int64, tile of every piece; sites: int64 (k, 4), all tiles; chip: of them; kinds: int64, of the
-    arrays of every tile, and room: int64, how many it has.
+    arrays of every tile, and room: int64, how many it has for this network.
     """
 
     pieces: Pieces

@@ -103,6 +103,7 @@ class CasePlacer:
                 seed=_SEED,
                 stop=stop,
                 timer=timer,
+                taken=case.taken,
             )
             # More work may end in another minimum: the better placement stays.
             if known is not None and known[0].slower <= arranged.slower:

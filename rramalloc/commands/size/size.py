@@ -11,6 +11,7 @@ import contextlib
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -304,9 +305,10 @@ class _Search:
                 raise SpecError("stored", f'{words}, {where} has several: give one network or stored = "all"')
         if question.placed:
             _tiles_of(hardware)
-            if question.stored == "all" and len(question.networks) > 1:
-                words = "places networks one at a time, and all are to be stored on one chip"
-                raise SpecError("placed", f'{words}: take stored "one", or leave placed out')
+            is_shared = question.stored == "all" and len(question.networks) > 1
+            if is_shared and hardware.own_tiles is not None:
+                words = 'gives tiles to one layer each (sharing = "layer"), and networks are to share them'
+                raise SpecError(where, f'{words}: take sharing = "free", stored "one", or leave placed out')
             check_transfer: Callable[[Hardware], None] = load_from(
                 "place", "transfer:check_transfer", "placed"
             )
@@ -411,7 +413,7 @@ class _Search:
                 return
             chip = candidate.hardware.with_values({"chip.tiles": tiles, "chip.chips": [1, 1]})
             try:
-                found = [self._placed(place, chip, start) for place, start in enumerate(alone)]
+                found = self._placed_together(chip, alone)
             except TargetError as error:
                 reached = plain_quantity(error.reached or error.bound, cast("Unit", error.unit))
                 candidate.missed = f"with links, {counted(tiles, 'tile')} reach {reached}"
@@ -424,13 +426,38 @@ class _Search:
             candidate.tiles, candidate.most, candidate.missed = tiles, cost, ""
             return
 
-    def _placed(self, place: int, chip: Hardware, start: Allocation | None) -> Allocation:
+    def _placed_together(self, chip: Hardware, alone: Sequence[Allocation | None]) -> list[Allocation]:
+        """Return an allocation of every network that reaches its goal; those that are stored share the tiles.
+
+        alone: without links, of which later networks keep the arrays free. Raises as `_placed`.
+        """
+        found = list[Allocation]()
+        taken = Counter[tuple[int, int, int, int]]()
+        for place, start in enumerate(alone):
+            is_shared = self.question.stored == "all"
+            later = sum(each.arrays.used for each in alone[place + 1 :] if each) if is_shared else 0
+            found.append(self._placed(place, chip, start, taken, later))
+            for layer in found[-1].places or () if is_shared else ():
+                for _, *site, arrays in layer.pieces:
+                    taken[site[0], site[1], site[2], site[3]] += arrays
+        return found
+
+    def _placed(
+        self,
+        place: int,
+        chip: Hardware,
+        start: Allocation | None,
+        taken: Mapping[tuple[int, int, int, int], int],
+        later: int,
+    ) -> Allocation:
         """Return an allocation of a network that reaches its goal on a chip.
 
+        taken: arrays of tiles that hold other networks; later: arrays left for other networks.
         Raises TargetError, LimitError.
         """
-        case = replace(self.cases[place].on(chip), placed=True).with_stages(self.cases[place].stages)
-        arrays = _tiles_of(chip).arrays
+        case = replace(self.cases[place].on(chip), placed=True, taken=dict(taken))
+        case = case.with_stages(self.cases[place].stages)
+        arrays = _tiles_of(chip).arrays - sum(taken.values()) - later
         begun = None if start is None else read_allocation(start)
         asked = Question(
             objective="arrays",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from itertools import product
 from pathlib import Path
 from random import Random
@@ -147,6 +148,31 @@ def test_links_between_tiles_decide_with_placed(tmp_path: Path) -> None:
         assert (chip.bandwidth_tile_gb_s, chip.tile_count, found.cost) == (gb_s, 2, 340.0)
         assert (found.status, found.networks[0].allocation.latency_ns) == ("optimal", 50.0)
         assert (found.not_counted == ()) is is_counted
+
+
+def test_networks_that_are_all_stored_share_the_tiles_of_a_placed_chip(tmp_path: Path) -> None:
+    """Two networks of two arrays each, 50 ns where neighbours are 1 hop apart (2 + 8 ns, a step).
+
+    Of tiles of one array they take 4, of tiles of three 2, of which one may hold parts of both.
+    """
+    chain = network()
+    chain["nodes"].append(chain["nodes"][1] | {"name": "b", "inputs": ["a"]})
+    question: dict[str, Any] = {"networks": [], "stored": "all", "placed": True}
+    for name in ("one", "other"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(chain | {"name": name}))
+        question["networks"].append({"network": str(tmp_path / f"{name}.json"), "target_ns": 50.0})
+    links = {"tiles": [1, 1], "hop_ns_tile": 2.0, "bandwidth_tile_gb_s": 4.0}
+    for per_tile, tiles in ((1, 4), (3, 2)):
+        found = rramalloc.size(question | {"hardware": tiled({"arrays_per_tile": per_tile, **links})})
+        assert (found.status, found.chip.tiles, found.not_counted) == ("optimal", tiles, ())
+        held = Counter[tuple[int, ...]]()
+        for each in found.networks:
+            assert each.allocation.latency_ns == 50.0
+            for layer in each.allocation.places or ():
+                for _, *site, arrays in layer.pieces:
+                    held[tuple(site)] += arrays
+        assert sum(held.values()) == 4
+        assert max(held.values()) <= per_tile
 
 
 def test_a_number_of_tiles_that_was_set_is_no_longer(tmp_path: Path) -> None:
