@@ -14,7 +14,6 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments, TargetArguments
-from rramalloc.allocation.goes_with import check_option
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.allocation.remedies import of_budget
@@ -44,7 +43,7 @@ from rramalloc.network.node import Stage, TimedNode
 from rramalloc.records import brief, check_effort
 from rramalloc.room import load_from
 from rramalloc.rounding import SAME_PRODUCT
-from rramalloc.search.limited import OF_ARRAYS, whole
+from rramalloc.search.limited import OF_ARRAYS, lowest, whole
 from rramalloc.search.problem import Choice, Held, Placer, Problem
 from rramalloc.search.resources import MOST_PARTS, ONE_KIND, Alternative, Alternatives, Axis, Cost, Resources
 from rramalloc.search.work import Work
@@ -386,13 +385,13 @@ class Case:
 
     @property
     def _at_most_in_turns(self) -> MappingOf[str, float]:
-        """Limits of quantities; that of an interval is of the latency where the network feeds back."""
-        longest_ns = self.at_most.get("interval_ns")
-        if self.network.sequences is None or longest_ns is None:
+        """Limits of quantities; that of an interval is also of the latency where the network feeds back."""
+        longest_ns, sequences = self.at_most.get("interval_ns"), self.network.sequences
+        if sequences is None or longest_ns is None:
             return self.at_most
-        check_option("interval", self)
-        left = {name: limit for name, limit in self.at_most.items() if name != "interval_ns"}
-        return left | {"latency_ns": min(longest_ns, self.at_most.get("latency_ns", longest_ns))}
+        # Of one sequence the busiest stage never takes longer than the latency.
+        left = {name: limit for name, limit in self.at_most.items() if name != "interval_ns" or sequences > 1}
+        return lowest(left, {"latency_ns": sequences * longest_ns})
 
     def check_numbers(self, arrays: int) -> None:
         """Raise SpecError if the arrays of a kind are unlimited: then no allocation is fastest."""

@@ -125,9 +125,9 @@ OF_QUESTION = {
         "counts the transfer between tiles", "leave it out", lambda question: question.placed, "placed"
     ),
     "interval": Feature(
-        "asks for the interval",
+        "asks for the least interval",
         "leave it out",
-        lambda question: question.objective == "interval" or question.target.of_latency != question.target,
+        lambda question: question.objective == "interval",
         "interval",
     ),
     "method": Feature(
@@ -150,7 +150,7 @@ OPTIONS = {
     "inputs": "case -sequences limits start partial_start bits placed method",
     "interval": "case -sequences limits objective target start partial_start bits placed",
 }
-"""What options of a question go with; interval: an objective, a target or a limit of the interval."""
+"""What options of a question go with; interval: the objective, alone or of a front."""
 
 
 def names(reads: str) -> frozenset[str]:

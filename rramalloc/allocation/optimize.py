@@ -53,7 +53,7 @@ from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Stage, TimedNode
 from rramalloc.search import repair
-from rramalloc.search.limited import limited
+from rramalloc.search.limited import limited, lowest, with_limits
 from rramalloc.search.links import WithLinks
 from rramalloc.search.menu import unlimited
 from rramalloc.search.objective import (
@@ -223,7 +223,7 @@ def _from_start(objective: Objective, given: AllocationInput, request: Question,
         raise AssertionError("the problem begins with the start of the request")
     modes, copies = problem.held.start
     start = problem.choice(copies, modes)
-    met = request.target.is_met_by(start) if problem.placer is None else objective.allows(start)
+    met = objective.allows(start)
 
     def alone() -> Answer:
         words = "the start as it is, against a bound that takes no search"
@@ -418,7 +418,10 @@ def objective_of(problem: Problem, request: Question) -> Objective:
         if request.inputs > 1:
             return limited(RepeatedLatency(problem, request.inputs))
         asked: ObjectiveName = "latency" if request.objective == "interval" else request.objective
-        request = replace(request, objective=asked, target=request.target.of_latency)
+        if sequences > 1 and request.target.is_of_interval:  # else the latency is the interval
+            limits = lowest(problem.limits.at_most or {}, request.target.limits)
+            problem = with_limits(problem, limits)
+        request = replace(request, objective=asked, target=request.target.of_latency(sequences))
     match request.objective:
         case "arrays":
             objective = FewestArrays(problem, request.target)

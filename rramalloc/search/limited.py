@@ -183,10 +183,14 @@ def limited(objective: Objective) -> Objective:
             latency_ns = limits.get("latency_ns")
             interval_ns = limits.get("interval_ns") if latency_ns is None else None
             target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
-        for each, limit in target.limits.items():
-            limits[each] = min(limit, limits.get(each, limit))
-        objective = FewestArrays(with_limits(objective.problem, limits), target)
+        objective = FewestArrays(with_limits(objective.problem, lowest(limits, target.limits)), target)
     return UnderLimits(objective, name)
+
+
+def lowest(*limits: Mapping[str, float]) -> dict[str, float]:
+    """Return the lowest limit of every quantity that is limited."""
+    names = dict.fromkeys(name for each in limits for name in each)
+    return {name: min(each[name] for each in limits if name in each) for name in names}
 
 
 def whole(problem: Problem, limits: Mapping[str, float]) -> Problem:

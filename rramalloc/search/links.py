@@ -6,10 +6,11 @@ what is placed. One exception: slower links lower the power, so its limit is lef
 (docs/sources/model.md 21).
 
 The search walks. First the answer without links is placed; where that hides its transfers, it is the answer.
-Else allocations of rising numbers of arrays are placed, minimum * 1.25^k, which are the same for every budget
-and take the same work each, so that a larger budget first repeats a smaller one's. At every number the best
-allocation without links is placed, and the best for the transfers of the best placement so far, which takes
-copies from stages that load links. Of a small problem each allocation is placed that may be the best.
+Else allocations of rising numbers of arrays are placed, minimum * 1.25^(k/2), which are the same for every
+budget and take the same work each, so that a larger budget first repeats a smaller one's and no value rises
+with the budget. At every number the best allocation without links is placed, and the best for the transfers
+of the best placement so far, which takes copies from stages that load links. Of a small problem each
+allocation is placed that may be the best, those with the fewest arrays first.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rramalloc.errors import BudgetError, LimitError, RramallocError, TargetErro
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.front import Front, FrontProgress, Point, front_of, undominated
-from rramalloc.search.limited import UnderLimits, with_limits
+from rramalloc.search.limited import UnderLimits, lowest, with_limits
 from rramalloc.search.objective import FewestArrays, Interval, Latency, Objective, Quantity
 from rramalloc.search.problem import Answer, Choice, Placed, Placer, Problem
 from rramalloc.search.resources import Cost
@@ -35,14 +36,16 @@ from rramalloc.timing.access import Transfer
 from rramalloc.timing.simulate import ExactTiming
 from rramalloc.units import plain_quantity
 
-_GROWTH = 1.25  # ratio of successive numbers of arrays of the walk
+_GROWTH = 1.25**0.5  # ratio of successive numbers of arrays of the walk
 _WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
-_RUNG = 0.03  # of the work, for each search at one of them
+_RUNG = 0.015  # of the work, for each search at one of them
+_FAR = 2  # times the last number of a walk: a larger budget also takes what it alone has placed
 _WALK = 0.6  # of the work, that the walk may take beyond the search without links
-_MOST_PLACED = 150  # allocations of a small problem that are placed, about 40 ms each
+_MOST_TIMED = 2_000  # allocations of a small problem
+_MOST_PLACED = 60  # of them that are placed, about 40 ms each
 _NEARLY = 1.1  # times the best value, up to which a placement is improved with as much work as pays
 _LEADERS = 6  # of those that were placed quickly, which are placed again
-_ROUNDS = 6  # of searches with the transfers of the best placement, at the whole budget
+_ROUNDS = 6  # of searches at a number of arrays, while each finds a better one for the best's transfers
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
 _BISECTIONS = 5  # of the numbers of arrays between one that misses a target and one that meets it
@@ -168,9 +171,8 @@ class WithLinks(Objective):
     def excess(self, placed: Placed) -> float:
         """Return the part by which a placed allocation exceeds its worst limit or its target."""
         problem = placed.choice.problem
-        limits = {**(problem.limits.at_most or {})}
-        for name, limit in ({} if self.target is None else self.target.limits).items():
-            limits[name] = min(limit, limits.get(name, math.inf))
+        of_target = {} if self.target is None else self.target.limits
+        limits = lowest(problem.limits.at_most or {}, self.alone.problem.limits.at_most or {}, of_target)
         return with_limits(problem, limits).excess(placed.choice)
 
     @override
@@ -184,7 +186,7 @@ class WithLinks(Objective):
     @override
     def solve(self, stop: Work, seed: int) -> Answer:
         walk = _Walk(self, stop, seed)
-        return walk.all_that_may_be_best() or walk.run()
+        return walk.all_that_may_be_best(self.problem.budget) or walk.run()
 
 
 _Key = tuple[float, float, float, int]
@@ -209,29 +211,36 @@ class _Walk:
     quick: list[tuple[_Key, Choice]] = field(default_factory=list)
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
 
-    def all_that_may_be_best(self) -> Answer | None:
-        """Place the allocations of a small problem, those that are best without links first.
+    def all_that_may_be_best(self, arrays: Cost) -> Answer | None:
+        """Place all allocations of so few arrays that may be the best, if they are few.
 
-        None where the problem is not small, or too many would have to be placed.
+        None where they are not, too many would have to be placed, or they are not all of the problem.
         """
         objective = self.objective
-        every = every_choice(objective.alone.problem, self.stop)
-        if every is None:
-            return None
+        alone = replace(objective.alone.problem, budget=arrays)
+        every = every_choice(alone, self.stop, _MOST_TIMED) or ()
         keys = [(self._least(found), found) for found in every if objective.alone.allows(found)]
-        keys.sort(key=lambda each: each[0])
-        for count, (least, found) in enumerate(keys):
-            if least >= self.key and not self.key[0]:
-                break
+        if not keys:
+            return None
+        least, fastest = min(keys, key=lambda each: each[0])
+        choice = objective.problem.choice(fastest.copies, fastest.modes)
+        if objective.placer.placed(choice, self.stop, quick=True).is_hidden:
+            keys = [(least, fastest)]
+        count = 0
+        # In an order that is the same for every budget: a larger one first repeats a smaller one's.
+        for own, found in sorted(keys, key=lambda each: (each[1].arrays, each[0])):
+            if own >= self.key and not self.key[0]:
+                continue
             if count == _MOST_PLACED or self.stop.out_of_time:
                 return None
             self.place(found)
+            count += 1
         self.place_leaders_again()
-        if self.best is None or self.key[0]:
+        if self.best is None or self.key[0] or arrays < objective.problem.budget:
             return None
         self.stop.is_exhausted = True
         words = f"all {len(every)} allocations timed, each placed that may be better"
-        return self._answer(objective.in_unit(objective.alone.value(keys[0][1])), words)
+        return self._answer(least[1], words)
 
     def run(self) -> Answer:
         """Place the answer without links; walk where that does not hide its transfers."""
@@ -243,39 +252,50 @@ class _Walk:
         answer = objective.alone.solve(turn, self.seed)
         stop.counts, stop.is_exhausted = turn.counts, turn.is_exhausted
         bound = objective.in_unit(answer.lower_bound)
-        last = self.place(answer.choice)
+        own = _Walk(objective, stop, self.seed)  # what no larger budget places again
+        last = own.place(answer.choice)
         stop.charge(turn.spent_s)
-        if (given := objective.problem.start_within) is not None:
-            self.place(given)
-        least = self.key[1] * (1 - SAME_SUM)
-        if not (last is not None and (last.is_hidden or bound >= least) and not self.key[0]):
+        given = objective.problem.start_within
+        if given is not None:
+            own.place(given)
+        self.placing_s, least = own.placing_s, own.key[1] * (1 - SAME_SUM)
+        if last is not None and (last.is_hidden or bound >= least) and not own.key[0]:
+            self._take(own)
+        else:
+            if objective.target is not None:
+                self._take(own)
+            elif self.best is None:  # of a larger problem a part that is small
+                any(self.all_that_may_be_best(arrays) or self.best for arrays in reversed(self._numbers()))
             end_s = stop.spent_s + _WALK * stop.work_s
-            self._walk(end_s)
+            reached = self._walk(end_s)
             stop.is_exhausted = not self._ended(end_s)
+            if given is not None:
+                self.place(given)
+            if _FAR * reached < objective.problem.budget or self.key[0]:
+                self._take(own)
         if self.best is None:
             raise AssertionError("the answer without links was placed")
         if self.key[0]:
             raise self._refusal(self.best)
         return self._answer(bound, answer.proof)
 
-    def _walk(self, end_s: float) -> None:
-        """Place allocations of rising numbers of arrays, then those of all that may be used."""
+    def _walk(self, end_s: float) -> int:
+        """Place allocations of rising numbers of arrays; of all for a target, or while none is allowed.
+
+        Returns the last of these numbers.
+        """
         missed, budget = self.objective.problem.minimum, self.objective.problem.budget
-        for arrays in self._numbers():
+        has_target = self.objective.target is not None
+        for arrays in (*self._numbers(), *([budget] if has_target else [])):
             if self._ended(end_s):
-                return
-            if self._try(arrays) and self.objective.target is not None:
+                break
+            if self._try(arrays) and has_target:
                 self._bisect(missed, arrays, end_s)
-                return
+                break
             missed = arrays
-        for _ in range(_ROUNDS):
-            before = self.key
-            if self._ended(end_s) or (self._try(budget) and self.objective.target is not None):
-                break
-            if self.key == before:
-                break
-        if self.objective.target is not None and not self.key[0]:
-            self._bisect(missed, budget, end_s)
+        if self.key[0] and not self._ended(end_s):
+            self._try(budget)
+        return missed
 
     def _ended(self, end_s: float) -> bool:
         """Return True if the work is done, or the time left does not suffice for another placement."""
@@ -284,16 +304,16 @@ class _Walk:
         return is_late or self.stop.out_of_time or self.stop.spent_s >= end_s
 
     def _numbers(self) -> list[Cost]:
-        """Return the numbers of arrays of the walk, below the budget, and those of the first whole tiles."""
+        """Return the numbers of arrays of the walk, up to the budget, and those of the first whole tiles."""
         problem = self.objective.problem
         numbers, arrays, hardware = set[int](), float(problem.minimum), problem.storage.hardware
         if hardware is not None and hardware.chip is not None and len(problem.resources.weights) == 1:
             of_tile = hardware.chip.arrays_per_tile
             numbers |= {of_tile * tiles for tiles in range(1, _WHOLE_TILES + 1)}
-        while arrays < problem.budget:
+        while arrays <= problem.budget:
             numbers.add(math.ceil(arrays))
             arrays *= _GROWTH
-        return [Cost(number) for number in sorted(numbers) if problem.minimum <= number < problem.budget]
+        return [Cost(number) for number in sorted(numbers) if problem.minimum <= number <= problem.budget]
 
     def _bisect(self, missed: int, met: int, end_s: float) -> None:
         """Look for fewer arrays that meet the target, between numbers that miss and meet it."""
@@ -309,21 +329,23 @@ class _Walk:
         Returns True if one of them is allowed.
         """
         alone = replace(self.objective.alone.problem, budget=arrays)
-        problems = [alone]
-        # Transfers of a placement are those of its blocks and bits: they say nothing of other ones.
-        if self.best is not None and not self.best.is_hidden and alone.one_block:
-            problems.append(self.best.applied_to(alone))
-        is_met = False
-        for problem in problems:
-            share = self.stop.nested(max(1, round(_RUNG * self.stop.work)))
+        problem, is_met = alone, False
+        for _ in range(_ROUNDS):
+            before, share = self.key, self.stop.nested(max(1, round(_RUNG * self.stop.work)))
             try:
                 answer = self.objective.faster(problem).solve(share, self.seed)
             except (BudgetError, LimitError, TargetError):
-                continue
+                break
             finally:
                 self.stop.charge(share.spent_s)
             placed = self.place(answer.choice)
             is_met |= placed is not None and not self.objective.excess(placed)
+            # Transfers of a placement are those of its blocks and bits: they say nothing of other ones.
+            if self.best is None or self.best.is_hidden or not alone.one_block:
+                break
+            if problem is not alone and self.key == before:
+                break
+            problem = self.best.applied_to(alone)
         return is_met
 
     def _least(self, found: Choice) -> _Key:
@@ -352,6 +374,11 @@ class _Walk:
             self.quick.append((key, found))
         self._keep(placed, key, found)
         return placed
+
+    def _take(self, other: _Walk) -> None:
+        """Keep what another walk found if it is better."""
+        if other.best is not None and other.found is not None:
+            self._keep(other.best, other.key, other.found)
 
     def _keep(self, placed: Placed, key: _Key, found: Choice) -> None:
         if key < self.key:

@@ -67,11 +67,15 @@ class Target:
         given: dict[str, Any] = {name: round(value) if in_steps else value}
         return replace(self, **given)
 
-    @property
-    def of_latency(self) -> Target:
-        """The same of a network whose next input needs this one's output: its interval is its latency."""
-        steps = self.target_steps if self.target_interval is None else self.target_interval
-        return Target(steps, self.target_ns if self.longest_ns is None else self.longest_ns)
+    def of_latency(self, sequences: int) -> Target:
+        """Return the same of a network whose next input needs this one's output.
+
+        With so many sequences that take turns an input comes every makespan / `sequences`, if the busiest
+        stage allows that.
+        """
+        longest_ns = self.longest_ns
+        steps = self.target_steps if self.target_interval is None else self.target_interval * sequences
+        return Target(steps, self.target_ns if longest_ns is None else longest_ns * sequences)
 
     @property
     def is_of_interval(self) -> bool:
