@@ -386,7 +386,8 @@ class Case:
     @property
     def _at_most_in_turns(self) -> MappingOf[str, float]:
         """Limits of quantities; that of an interval is also of the latency where the network feeds back."""
-        longest_ns, sequences = self.at_most.get("interval_ns"), self.network.sequences
+        longest_ns = self.at_most.get("interval_ns")
+        sequences = self.network.sequences
         if sequences is None or longest_ns is None:
             return self.at_most
         # Of one sequence the busiest stage never takes longer than the latency.

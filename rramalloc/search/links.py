@@ -258,7 +258,8 @@ class _Walk:
         given = objective.problem.start_within
         if given is not None:
             own.place(given)
-        self.placing_s, least = own.placing_s, own.key[1] * (1 - SAME_SUM)
+        self.placing_s = own.placing_s
+        least = own.key[1] * (1 - SAME_SUM)
         if last is not None and (last.is_hidden or bound >= least) and not own.key[0]:
             self._take(own)
         else:
@@ -329,9 +330,11 @@ class _Walk:
         Returns True if one of them is allowed.
         """
         alone = replace(self.objective.alone.problem, budget=arrays)
-        problem, is_met = alone, False
+        problem = alone
+        is_met = False
         for _ in range(_ROUNDS):
-            before, share = self.key, self.stop.nested(max(1, round(_RUNG * self.stop.work)))
+            before = self.key
+            share = self.stop.nested(max(1, round(_RUNG * self.stop.work)))
             try:
                 answer = self.objective.faster(problem).solve(share, self.seed)
             except (BudgetError, LimitError, TargetError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from dataclasses import replace
 from functools import cache
@@ -237,6 +238,45 @@ def test_more_arrays_are_never_slower(tmp_path: Path) -> None:
     assert latencies[0] == pytest.approx(89_760.0)
     assert latencies[1] <= 32_240.0 * (1 + 1e-9)
     assert latencies[2] <= latencies[1]
+
+
+def drawn_with_slow_links(random: Random) -> tuple[Network, Hardware]:
+    """Up to six convolutions, some side by side, and tiles whose links take longer than a step."""
+    side = random.choice((4, 6, 8, 12))
+    nodes: list[dict[str, Any]] = [
+        {"name": "c", "op": "input", "shape": [random.choice((1, 3, 8)), side, side]}
+    ]
+    for number in range(random.randint(2, 6)):
+        before = nodes[-1] if random.random() < 0.8 else random.choice(nodes)
+        kernel = random.choice((1, 3))
+        conv = {"name": f"c{number}", "op": "conv", "inputs": [before["name"]], "kernel": kernel}
+        nodes.append(conv | {"out_channels": random.choice((4, 8, 16, 32)), "pads": kernel // 2})
+    own: Any = {"clock": "own", "tick_ns": 1.0} if random.random() < 0.4 else {}
+    timing = Timing(step_ns=random.choice((10.0, 50.0, 100.0)), **own)
+    hop_ns, gb_s = random.choice((0.0, 1.0, 5.0)), random.choice((0.02, 0.1, 0.3, 1.0))
+    tiles = chip(
+        random.choice((2, 4, 8)), (random.choice((4, 6, 8)), 8), hop_ns_tile=hop_ns, bandwidth_tile_gb_s=gb_s
+    )
+    lines = random.choice(((32, 16), (64, 16), (16, 16)))
+    return Network.build("drawn", nodes), machine(tiles, lines, timing)
+
+
+SOAK = int(os.environ.get("RRAMALLOC_SOAK_PLACED", "0"))
+
+
+@pytest.mark.parametrize("seed", range(SOAK) if SOAK else (5,))
+def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow links, where the best has few arrays and a larger budget must find it, too."""
+    if not SOAK:  # quickly, with the first places of an allocation
+        arrange = placer.arrange
+        monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
+    network, hardware = drawn_with_slow_links(Random(seed))
+    least, latest = Case.of(network, {"hardware": hardware}).minimum, math.inf
+    for factor in (1.0, 1.15, 1.4, 1.6, 2.3, 3.0, 5.0) if SOAK else (1.4, 3.0):
+        found = rramalloc.optimize(network, int(factor * least), hardware=hardware, placed=True, work=5)
+        assert found.latency_ns is not None
+        assert found.latency_ns <= latest * (1 + 1e-9)
+        latest = found.latency_ns
 
 
 BY_HAND = Hardware.model_validate(
