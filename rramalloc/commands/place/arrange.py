@@ -233,6 +233,7 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 
 
 _WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
+_WORK_PER_MOVE = 0.01  # the same, for each tile that each piece may go to: fewer where both are few
 _MOST_WORK = 300  # units, before they are multiplied for chips and links; more may be asked for
 _TIMED = 6  # times as much where links take time; 3 left three cases, one run each, 10 to 60 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
@@ -309,7 +310,9 @@ def arrange(
     chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
     if work is None:
         more = (chips + 1 if chips > 1 else 1) * (_TIMED if timer else 1)
-        work = max(1, round(more * min(_MOST_WORK, _WORK_PER_PLACE * places)))
+        moves = len(starts[0].site) * len(starts[0].sites)
+        pays = min(_MOST_WORK, _WORK_PER_PLACE * places, _WORK_PER_MOVE * moves)
+        work = max(1, round(more * pays))
     if len(starts[0].sites) < 2 or not _is_countable(starts[0]):
         work = 0
     found = improver.improve(starts, work)
@@ -347,12 +350,17 @@ class _Placed(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Improver:
-    """Improvement of layouts. is_striped: whether copies are cut into stripes."""
+    """Improvement of layouts.
+
+    is_striped: whether copies are cut into stripes; known: layouts that were timed, by their pieces, places
+    and stripes: where pieces are few, most searches end in one that is known.
+    """
 
     seed: int
     stop: Work
     timer: TransferTimer | None
     is_striped: bool
+    known: dict[bytes, _Placed] = field(default_factory=dict)
 
     def improve(self, starts: Sequence[Layout], work: int) -> _Placed:
         """Return the best layout found from these, the same for equal arguments."""
@@ -362,7 +370,7 @@ class _Improver:
                 search = Search.of(starts[run % len(starts)], self.seed + run)
                 more = search.run(work / 2 / _RUNS, self.stop, share=_HOT)
                 every += [more, self.striped(more)]
-                if self.is_striped and self.timer is not None:
+                if self.is_striped and self.timer is not None and not more.pieces.is_whole.all():
                     whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))
                     every.append(replace(more, pieces=whole))
         found = min(map(self.timed, every), key=lambda each: each.key)
@@ -395,13 +403,20 @@ class _Improver:
 
     def timed(self, layout: Layout) -> _Placed:
         """Return a layout with its byte hops and times."""
-        times = None if self.timer is None else self.timer.of_routes(TileRoutes.of_layout(layout))
-        return _Placed(layout, _cost(layout), times)
+        pieces = layout.pieces
+        stripes = np.where(pieces.is_whole, 0, np.array(pieces.heights)[pieces.stage])
+        key = np.column_stack(
+            [pieces.stage, pieces.arrays, pieces.copy, stripes, layout.sites[layout.site]]
+        ).tobytes()
+        if key not in self.known:
+            times = None if self.timer is None else self.timer.of_routes(TileRoutes.of_layout(layout))
+            self.known[key] = _Placed(layout, _cost(layout), times)
+        return self.known[key]
 
     def striped(self, layout: Layout) -> Layout:
         """Return the layout with stripes as high as cost least, of those that halve again and again."""
         pieces = layout.pieces
-        if not self.is_striped or not _is_countable(layout):
+        if not self.is_striped or pieces.is_whole.all() or not _is_countable(layout):
             return layout
         rows = np.array([1 + max(block.row_block for block in held[0].blocks) for held in pieces.held])
         rows[np.bincount(pieces.stage[~pieces.is_whole], minlength=len(rows)) == 0] = 1
