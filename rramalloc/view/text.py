@@ -31,6 +31,12 @@ _LATEX = {
 }
 _PDFLATEX = re.compile("[\n -~\u00a1-\u017f\u2013\u2014\u2018-\u201d\u2026]")
 """Characters that pdfLaTeX sets in T1 without further packages: Latin letters and their punctuation."""
+_LINE = 64
+"""Characters of a line of text in a paper, of 345 pt; a wider table breaks its longest names."""
+_LONG = 24
+"""Characters of a name that is not broken, however wide its table is."""
+_BREAKS = re.compile(r"\\_|[-/.,:](?=[^ ])")
+"""What a long name may be broken behind: it has no spaces."""
 
 
 def csv_of(view: View) -> str:
@@ -65,15 +71,14 @@ def latex_of(view: View, *, caption: str | None = None, name: str | None = None,
     """
     text = _tables(view, partial(_latex, si=si), lambda title: f"% {title}\n")
     if caption is not None or name is not None:
-        end = "\\end{tabular}\n"
-        first, _, rest = text.partition(end)
+        first, end, rest = re.split(r"(\\end{tabularx?}\n)", text, maxsplit=1)
         lines = [] if caption is None else [f"\\caption{{{_escaped(printable(caption))}}}"]
         lines += [] if name is None else [f"\\label{{{name}}}"]
         head = "\n".join(["\\begin{table}", "\\centering", *lines])
         text = f"{head}\n{first}{end}\\end{{table}}\n{rest}"
-    needs = (
-        r"\usepackage{booktabs,siunitx}; --plain-units needs no siunitx" if si else r"\usepackage{booktabs}"
-    )
+    packages = ["booktabs", *["siunitx"] * si, *["tabularx"] * (r"\begin{tabularx}" in text)]
+    needs = f"\\usepackage{{{','.join(packages)}}}"
+    needs += "; --plain-units needs no siunitx" if si else ""
     others = "".join(sorted({letter for letter in text if not _PDFLATEX.match(letter)}))
     fonts = f"; XeLaTeX or LuaLaTeX, and a font with {others}" if others else ""
     return f"% needs {needs}{fonts}\n{text}"
@@ -122,6 +127,14 @@ def _markdown(table: Table) -> str:
 def _latex(table: Table, *, si: bool) -> str:
     head, rows, left = _cells(table, _escaped, _si_heading if si else _escaped)
     columns = ["l" if text else "r" for text in left]
+    plain_head, plain_rows, _ = _cells(table, str)
+    widths = [max(map(len, cells)) for cells in zip(plain_head, *plain_rows, strict=True)]
+    widest = max(range(len(head)), key=lambda place: (left[place], widths[place]))
+    wraps = left[widest] and widths[widest] > _LONG and sum(widths) + 2 * len(widths) > _LINE
+    if wraps:
+        columns[widest] = r">{\raggedright\arraybackslash}X"
+        for row in rows:
+            row[widest] = _BREAKS.sub(r"\g<0>\\allowbreak{}", row[widest])
     for place, heading in enumerate(head if si else ()):
         numbers = [_SI_NUMBER.fullmatch(row[place]) for row in rows if row[place] != NONE]
         if left[place] or not numbers or not all(numbers):
@@ -134,7 +147,9 @@ def _latex(table: Table, *, si: bool) -> str:
             row[place] = f"{{{NONE}}}" if row[place] == NONE else row[place].replace(",", "")
     lines = [" & ".join(row) + r" \\" for row in rows]
     body = "\n".join([" & ".join(head) + r" \\", r"\midrule", *lines])
-    return f"\\begin{{tabular}}{{{''.join(columns)}}}\n\\toprule\n{body}\n\\bottomrule\n\\end{{tabular}}\n"
+    name, width = ("tabularx", r"{\linewidth}") if wraps else ("tabular", "")
+    begin = f"\\begin{{{name}}}{width}{{{''.join(columns)}}}"
+    return f"{begin}\n\\toprule\n{body}\n\\bottomrule\n\\end{{{name}}}\n"
 
 
 def _cells(

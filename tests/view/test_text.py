@@ -82,6 +82,27 @@ def test_latex_says_which_letters_need_another_program_than_pdflatex() -> None:
     assert latex_of(view(Row("ré\u017e\u2013"))).startswith("% needs \\usepackage{booktabs}\n")
 
 
+def test_a_long_name_leaves_a_line_of_latex_room_for_its_numbers() -> None:
+    """A name has no spaces: it may be broken behind its own marks; a table that fits stays."""
+    name = "mobilenet_edgetpu-v2/large_quantised_for_crossbars_224"
+    columns = [Column(each, each, methodcaller("get", each)) for each in ("network", *"abcde")]
+    rows = [{"network": name, **dict.fromkeys("abcde", 1234)}]
+    wide = latex_of(View(kind="", title="", tables=(Table("", rows, tuple(columns)),)), caption="C")
+    assert wide.splitlines()[:5] == [
+        "% needs \\usepackage{booktabs,tabularx}",
+        "\\begin{table}",
+        "\\centering",
+        "\\caption{C}",
+        "\\begin{tabularx}{\\linewidth}{>{\\raggedright\\arraybackslash}Xrrrrr}",
+    ]
+    broken = "mobilenet\\_|edgetpu-|v2/|large\\_|quantised\\_|for\\_|crossbars\\_|224"
+    assert f"\n{broken} & 1234 &".replace("|", "\\allowbreak{}") in wide
+    assert wide.endswith("\\end{tabularx}\n\\end{table}\n")
+    narrow = latex_of(View(kind="", title="", tables=(Table("", rows, tuple(columns[:2])),)))
+    assert "tabularx" not in narrow
+    assert "allowbreak" not in narrow
+
+
 def test_further_tables_stand_under_their_titles() -> None:
     """Not those that a terminal does not print, and of a ranking as many rows as there."""
     ranking = table("Ranking", [Row("a"), Row("b")], "name", shown=1)
