@@ -101,6 +101,8 @@ BY_FILE = {"evaluate": ("fold", "turns", "sequences")}
 OWN_OBJECTIVES = ("size", "explain", "pareto", "compare")
 ELSEWHERE = {"sweep", "chiplet cost"}
 """Of lists in a file, and of a placement."""
+COUNTS_LINKS = {"--placed", "place", "chiplet optimize"}
+"""Whose times have the transfers between tiles in them."""
 
 
 @pytest.fixture(autouse=True)
@@ -237,3 +239,17 @@ def test_a_feature_that_comes_with_changed_hardware_is_refused(monkeypatch: pyte
     explained = rramalloc.explain("n.json", allocation=found, what_if=["crossbar.cell_bits=3"])
     assert "three bits a cell, which explain does not take" in explained.what_if[0].words
     assert explained.what_if[0].gain is None
+
+
+@pytest.mark.parametrize("reader", [name for name in COMMANDS if name != "export"])  # prints no result
+def test_what_times_leave_out_stands_in_every_result(reader: str) -> None:
+    """Links, and writing of weights (docs/sources/model.md 21): of the case, whatever the command."""
+    command, options = COMMANDS[reader].split(), options_of({"links"})
+    if "--allocation" in command:
+        rramalloc.optimize("n.json", 16, work=1, **options).save("a.json")
+    tool = [f"{sys.executable} tool.py {{allocation}}"] if reader == "tune" else []
+    ended = run(*command, *tool, *words_of(options), "--format", "json", "-q")
+    assert ended.code == 0, ended.err
+    said = json.loads(ended.out)["not_counted"]
+    assert any(text.startswith("links between tiles") for text in said) is (reader not in COUNTS_LINKS)
+    assert any(text.startswith("writing of weights") for text in said) is (reader != "--reload")

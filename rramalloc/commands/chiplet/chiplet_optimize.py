@@ -364,6 +364,7 @@ def chiplet_optimize(
     check_effort(seed, work, time_limit_s)
     assumed: tuple[str, ...] = ()
     set_texts: tuple[str, ...] | None = None
+    not_counted: tuple[str, ...] = ()
     if hardware is None and (crossbar is not None or set_values):
         raise SpecError("hardware", "is left out, and its arrays or values are to be changed: give it too")
     if hardware is not None:
@@ -375,6 +376,7 @@ def chiplet_optimize(
         where = network.where
         description, assumed = describe_network(network, machine, options)
         set_texts = machine.set_values
+        not_counted = Case(network, machine, options).not_counted(links=True)
     elif isinstance(source, Network | MappingOf):
         raise SpecError("hardware", "a network needs a hardware with [chip]; a description has its own")
     else:
@@ -420,6 +422,7 @@ def chiplet_optimize(
         work=ending.work,
         work_s=search.spent_s,
         set_values=set_texts,
+        not_counted=not_counted,
         warnings=tuple(warnings),
     )
 
