@@ -17,7 +17,7 @@ from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import optimize as optimize_case
 from rramalloc.allocation.question import Question, target_of
 from rramalloc.allocation.simulation import Simulation, simulate_network
-from rramalloc.choices import HANDOFFS, OBJECTIVES, Handoff, NetworkArguments, NodeNames, ObjectiveName
+from rramalloc.choices import HANDOFFS, Handoff, NetworkArguments, NodeNames, ObjectiveName, shown_by
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
 from rramalloc.hardware.tables import CrossbarLike
@@ -111,7 +111,7 @@ def optimize(
     wanted = target_of(given)
     placed = given.get("placed", False)
     objective = objective or ("arrays" if wanted.given else "latency")
-    check_known("objective", objective, OBJECTIVES)
+    check_known("objective", objective, shown_by("optimize"))
     own = None
     if isinstance(method, str):
         check_known("method", method, method_names())

@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as MappingOf
-from typing import Any, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 Mapping = Literal["im2col", "kernel_split", "whole_kernel", "sdk"]
 """Layout of weights on crossbars (docs/sources/model.md 3)."""
@@ -16,21 +16,47 @@ FullyConnected = Literal["host", "crossbar"]
 """Who computes linear layers on a 1 x 1 grid: the host, untimed, or arrays."""
 Handoff = Literal["next", "same"]
 """Step in which a computed pixel can be used (docs/sources/model.md 4)."""
-ObjectiveName = Literal["latency", "interval", "arrays", "energy", "edp", "sequential"]
-"""Quantity that `optimize` minimises."""
-SweptObjective = Literal["latency", "interval", "energy", "edp", "sequential"]
-"""Quantity that the points of a sweep minimise: those that need no target."""
-ComparedObjective = Literal["latency", "energy", "edp"]
-"""Quantity by which `compare` judges methods."""
-ExplainedObjective = Literal["latency", "interval"]
-"""Quantity that `explain` calls faster."""
-FrontObjective = Literal["makespan", "latency", "latency_ns", "interval", "energy", "edp", "area"]
-"""Quantity that `pareto` puts against arrays, or against another quantity.
+QuantityName = Literal[
+    "arrays", "latency", "makespan", "latency_ns", "interval", "energy", "edp", "area", "sequential"
+]
+"""Quantity by which allocations are measured.
 
 latency: as of `optimize`, in ns where the length of a step depends on the allocation, else in steps.
 """
-FrontAgainst = Literal["arrays", "latency", "latency_ns", "interval", "energy", "edp", "area"]
-"""Quantity that `pareto` puts an objective against."""
+SHOWN_BY: dict[QuantityName, str] = {
+    "makespan": "pareto",
+    "latency": "optimize sweep compare explain pareto against tune",
+    "latency_ns": "pareto against",
+    "interval": "optimize sweep explain pareto against tune",
+    "arrays": "optimize against",
+    "energy": "optimize sweep compare pareto against",
+    "edp": "optimize sweep compare pareto against",
+    "area": "pareto against",
+    "sequential": "optimize sweep tune",
+}
+"""All quantities, and what shows each: commands, `pareto` as what it puts another one against ("against"),
+and `tune` as an objective of its first allocations."""
+
+
+def shown_by(command: str) -> tuple[QuantityName, ...]:
+    """Return the quantities that a command shows."""
+    return tuple(name for name, shows in SHOWN_BY.items() if command in shows.split())
+
+
+if TYPE_CHECKING:
+    ObjectiveName: TypeAlias = QuantityName
+    SweptObjective: TypeAlias = QuantityName
+    ComparedObjective: TypeAlias = QuantityName
+    ExplainedObjective: TypeAlias = QuantityName
+    FrontObjective: TypeAlias = QuantityName
+    FrontAgainst: TypeAlias = QuantityName
+else:  # as a type checker cannot know
+    ObjectiveName = Literal[shown_by("optimize")]
+    SweptObjective = Literal[shown_by("sweep")]
+    ComparedObjective = Literal[shown_by("compare")]
+    ExplainedObjective = Literal[shown_by("explain")]
+    FrontObjective = Literal[shown_by("pareto")]
+    FrontAgainst = Literal[shown_by("against")]
 NodeNames = Literal["module", "onnx"]
 """Source of the names of ONNX nodes: PyTorch's modules where the file has them, or its own names."""
 FoldRule = Literal["least_work", "source", "least_padding", "height_first", "width_first", "balanced"]
@@ -48,11 +74,6 @@ MAPPINGS: tuple[Mapping, ...] = get_args(Mapping)
 FC_CHOICES: tuple[FullyConnected, ...] = get_args(FullyConnected)
 HANDOFFS: tuple[Handoff, ...] = get_args(Handoff)
 NODE_NAMES: tuple[NodeNames, ...] = get_args(NodeNames)
-OBJECTIVES: tuple[ObjectiveName, ...] = get_args(ObjectiveName)
-COMPARED_OBJECTIVES: tuple[ComparedObjective, ...] = get_args(ComparedObjective)
-EXPLAINED_OBJECTIVES: tuple[ExplainedObjective, ...] = get_args(ExplainedObjective)
-FRONT_AGAINST: tuple[FrontAgainst, ...] = get_args(FrontAgainst)
-FRONT_OBJECTIVES: tuple[FrontObjective, ...] = get_args(FrontObjective)
 FOLD_RULES: tuple[FoldRule, ...] = get_args(FoldRule)
 AUXILIARY_LAYERS: tuple[AuxiliaryLayer, ...] = get_args(AuxiliaryLayer)
 

@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from typing_extensions import override
 
-from rramalloc.choices import DEFAULT_WORK, ObjectiveName
+from rramalloc.choices import DEFAULT_WORK, shown_by
 from rramalloc.errors import BudgetError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search import fewest, interval, sequential, stream
@@ -70,8 +70,8 @@ _MOST_BISECTIONS = 200
 class Quantity(ABC):
     """Quantity by which an allocation of one problem is measured.
 
-    name: in options and files; label: what it measures, for axes and headings; unit: of its value and of
-    every bound of it.
+    name: in options and files, where `choices.SHOWN_BY` says which commands show it; label: what it
+    measures, for axes and headings; unit: of its value and of every bound of it.
     """
 
     name: ClassVar[str]
@@ -889,26 +889,23 @@ def _least(choices: Sequence[Choice], measure: Callable[[Choice], float], stop: 
     return [found for found, value in zip(choices, values, strict=True) if value <= most]
 
 
-OBJECTIVES: dict[ObjectiveName, type[Objective]] = {
-    "latency": Latency,
-    "interval": Interval,
-    "arrays": FewestArrays,
-    "energy": LeastEnergy,
-    "edp": LeastEdp,
-    "sequential": Sequential,
-}
-"""Objectives of `optimize` and of sweeps."""
 QUANTITIES: dict[str, type[Quantity]] = {
-    "arrays": FewestArrays,
-    "makespan": Makespan,
-    "latency": Latency,
-    "latency_ns": LatencyNs,
-    "interval": Interval,
-    "energy": LeastEnergy,
-    "edp": LeastEdp,
-    "area": Area,
+    kind.name: kind
+    for kind in (
+        FewestArrays,
+        Makespan,
+        Latency,
+        LatencyNs,
+        Interval,
+        LeastEnergy,
+        LeastEdp,
+        Area,
+        Sequential,
+    )
 }
-"""Quantities that `pareto` puts against each other."""
+"""Quantities by name: a line of `choices.SHOWN_BY` each."""
+OBJECTIVES = {name: cast("type[Objective]", QUANTITIES[name]) for name in shown_by("optimize")}
+"""Objectives of `optimize` and of sweeps."""
 
 
 def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:

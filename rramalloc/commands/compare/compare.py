@@ -18,7 +18,7 @@ from rramalloc.allocation.goes_with import check_command, check_question, fits
 from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
 from rramalloc.allocation.simulation import published_steps
-from rramalloc.choices import COMPARED_OBJECTIVES, DEFAULT_WORK, ComparedObjective
+from rramalloc.choices import DEFAULT_WORK, ComparedObjective, shown_by
 from rramalloc.commands.compare.comparison import REFERENCE, CompareOptions, Comparison, Row, Skipped
 from rramalloc.compiled import clock as now_s
 from rramalloc.errors import BudgetError, PluginError, SolverError, SpecError, UnsupportedError
@@ -102,7 +102,7 @@ def compare(
         BudgetError, FileError, SpecError, UnknownNameError before anything runs; SolverError if an allocation
         does not survive the check.
     """
-    check_known("objective", objective, COMPARED_OBJECTIVES)
+    check_known("objective", objective, shown_by("compare"))
     check_range("seeds", seeds, 1, MAX_SEEDS)
     seed, limits = searched(given)
     is_list = isinstance(network, Sequence) and not isinstance(network, str)

@@ -15,11 +15,11 @@ from rramalloc.allocation.question import Question
 from rramalloc.api import optimize
 from rramalloc.choices import (
     DEFAULT_WORK,
-    EXPLAINED_OBJECTIVES,
     AtMostLike,
     CopiesLike,
     Divided,
     ExplainedObjective,
+    shown_by,
 )
 from rramalloc.commands.explain.explanation import Explanation
 from rramalloc.commands.explain.neighbours import Neighbours
@@ -127,7 +127,7 @@ def explain(
     check_range("speedup", speedup, 1e-6, 1e6)
     check_effort(seed, work, time_limit_s)
     if objective is not None:
-        check_known("objective", objective, EXPLAINED_OBJECTIVES)
+        check_known("objective", objective, shown_by("explain"))
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
     is_given = allocation is not None
     if allocation is None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from rramalloc.choices import OBJECTIVES
+from rramalloc.choices import shown_by
 from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
@@ -33,7 +33,7 @@ OPTIMIZE: Help = {
         "Crossbar arrays; x2 is twice the minimum. Left out: all of [chip].",
         parse_budget,
     ),
-    "objective": ("NAME", f"What is minimised, latency if left out: {', '.join(OBJECTIVES)}."),
+    "objective": ("NAME", f"What is minimised, latency if left out: {', '.join(shown_by('optimize'))}."),
     "target": ("STEPS", "Fewest arrays for this latency."),
     "target_ns": (Value("NS", unit="ns"), "Fewest arrays for this latency, e.g. 50us."),
     "target_interval": ("N", "Fewest arrays for this interval, in steps or ticks, or e.g. 10us."),

@@ -15,7 +15,7 @@ from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
-from rramalloc.choices import FRONT_AGAINST, FRONT_OBJECTIVES, FRONT_WORK, FrontAgainst, FrontObjective
+from rramalloc.choices import FRONT_WORK, FrontAgainst, FrontObjective, shown_by
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
@@ -100,8 +100,8 @@ def pareto(
     ----------
     docs/sources/model.md 8 and 18.
     """
-    check_known("objective", objective, FRONT_OBJECTIVES)
-    check_known("against", against, FRONT_AGAINST)
+    check_known("objective", objective, shown_by("pareto"))
+    check_known("against", against, shown_by("against"))
     if against.removesuffix("_ns") == objective.removesuffix("_ns"):
         raise SpecError("against", f"is the objective itself, {objective!r}: put it against another quantity")
     for method in baselines:

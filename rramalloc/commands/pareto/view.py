@@ -28,10 +28,13 @@ from rramalloc.commands.pareto.pareto_front import FrontPoint, ParetoFront
 from rramalloc.units import counted, quantity, share
 from rramalloc.view.view import FIGURE, Detail, Fact, View, table, thinned
 
-_QUANTITY = {name: name for name in ("makespan", "latency", "interval", "energy", "area", "arrays")}
-_QUANTITY |= {"latency_ns": "latency", "edp": "EDP"}
+_WORDS = {"latency_ns": "latency", "edp": "EDP"}
 _COLOURS = (ORANGE, GREEN, PURPLE, SKY, GREY)
 _FRONT = Key("front", BLUE, "stroke")
+
+
+def _named(quantity: str) -> str:
+    return _WORDS.get(quantity, quantity)
 
 
 def front_view(front: ParetoFront, *, efficiency: bool = False) -> View:
@@ -53,7 +56,7 @@ def front_view(front: ParetoFront, *, efficiency: bool = False) -> View:
     return View.of(
         front,
         kind="Pareto front",
-        title=f"{front.network.name}: {_QUANTITY[front.against]} against {_QUANTITY[front.objective]}",
+        title=f"{front.network.name}: {_named(front.against)} against {_named(front.objective)}",
         sentence=_fall(front) if many else "",
         facts=(
             Fact("objective", objective),
@@ -71,7 +74,7 @@ def _fall(front: ParetoFront) -> str:
     times = first.value / last.value if last.value else 1.0
     ends = (quantity(point.across, front.against_unit) for point in (first, last))
     return (
-        f"From {' to '.join(ends)} the {_QUANTITY[front.objective]} falls from "
+        f"From {' to '.join(ends)} the {_named(front.objective)} falls from "
         f"{quantity(first.value, front.unit)} to {quantity(last.value, front.unit)}, by a factor of "
         f"{times:,.3g}"
     )
@@ -88,10 +91,10 @@ def front_chart(front: ParetoFront, *, detail: Detail = FIGURE) -> Chart | None:
     values += [point.value for point in kept] + [point.lower_bound for point in kept]
     ends = [kept[0].across, last, *(count for layer in beside for count in layer.data["arrays"])]
     is_counted = front.against_unit in ("arrays", "steps", "ticks")
-    against = _QUANTITY.get(front.against, front.against)
+    against = _named(front.against)
     of_against = "" if front.against == "arrays" else front.against_unit
     across = Axis.around(against, ends, unit=of_against, integers=is_counted)
-    up = Axis.around(_QUANTITY[front.objective], values, unit=front.unit)
+    up = Axis.around(_named(front.objective), values, unit=front.unit)
     summary = (
         f"A staircase of {len(front.points)} points from {quantity(kept[0].across, front.against_unit)} to "
         f"{quantity(kept[-1].across, front.against_unit)}, each with a lower bound. "

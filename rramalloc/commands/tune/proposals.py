@@ -13,7 +13,7 @@ import numpy as np
 
 from rramalloc.allocation.optimize import objective_of, propose
 from rramalloc.allocation.question import Question
-from rramalloc.choices import ObjectiveName
+from rramalloc.choices import shown_by
 from rramalloc.commands.tune.calibration import Calibration
 from rramalloc.errors import RramallocError
 from rramalloc.mapping.modes import breakpoints
@@ -25,7 +25,6 @@ from rramalloc.timing.simulate import Copies
 Start = tuple[str, Copies]
 """Origin of an allocation, and its copies in canonical order."""
 
-_OBJECTIVES: tuple[ObjectiveName, ...] = ("latency", "interval", "sequential")
 _SHARES = (0.85, 0.6)
 """Shares of the budget to search with: simulators that charge for transfer may be faster with fewer copies.
 """
@@ -58,7 +57,7 @@ def starting_allocations(problem: Problem, stop: Callable[[], Work], seed: int) 
             yield origin, copies
 
     fastest: Copies | None = None
-    for objective in _OBJECTIVES:
+    for objective in shown_by("tune"):
         for start in found(objective, problem, Question(objective=objective, seed=seed)):
             fastest = start[1] if fastest is None else fastest
             yield start
