@@ -300,9 +300,6 @@ class _Search:
                 raise SpecError(where, "every kind needs an energy.area_um2 for the area of a chip")
             if question.minimise == "arrays":
                 raise SpecError("minimise", "kinds of arrays have different areas: minimise area_um2")
-            if question.stored == "one" and len(question.networks) > 1:
-                words = "networks that run in turn need a chip of one kind of arrays"
-                raise SpecError("stored", f'{words}, {where} has several: give one network or stored = "all"')
         if question.placed:
             _tiles_of(hardware)
             is_shared = question.stored == "all" and len(question.networks) > 1
@@ -337,9 +334,7 @@ class _Search:
         candidate.least = self._cost(
             candidate, _in_all(stored, (on_candidate.least for on_candidate in candidate.networks))
         )
-        candidate.most = self._cost(
-            candidate, _in_all(stored, (on_candidate.most for on_candidate in candidate.networks))
-        )
+        candidate.most = self._cost(candidate, _taken(candidate, stored))
 
     def _cost(self, candidate: _Candidate, taken: float) -> float:
         """Return the um2 or arrays of a chip whose arrays cost so much."""
@@ -617,6 +612,8 @@ class _Search:
             taken /= dearest
         is_known = not math.isinf(candidate.most) and not candidate.impossible
         is_decided = candidate.is_dropped or all(on_candidate.decided for on_candidate in candidate.networks)
+        if candidate.hardware.kinds is not None:  # in turn others may share their kinds better
+            is_decided &= candidate.is_dropped or candidate.least >= candidate.most
         why = DEARER if is_decided else ""
         if candidate is best:
             why = CHOSEN
@@ -665,8 +662,27 @@ def _in_all(stored: Stored, amounts: Iterable[float]) -> float:
     return max(amounts) if stored == "one" else sum(amounts)
 
 
+def _taken(candidate: _Candidate, stored: Stored) -> float:
+    """Return what the arrays cost that hold the best allocations known, infinity where one is not known."""
+    if candidate.hardware.kinds is None or any(each.found is None for each in candidate.networks):
+        return _in_all(stored, (on_candidate.most for on_candidate in candidate.networks))
+    areas = [array_area_nm2(of_kind) or 0 for of_kind in candidate.hardware.each_kind]
+    numbers = _of_kinds(candidate, stored).values()
+    return float(sum(area * number for area, number in zip(areas, numbers, strict=True)))
+
+
+def _of_kinds(candidate: _Candidate, stored: Stored) -> dict[str, int]:
+    """Return the arrays of every kind that hold the allocations: of each the most, or the sum of all."""
+    found = [on_candidate.found for on_candidate in candidate.networks if on_candidate.found is not None]
+    used = [{name: kind.used for name, kind in (each.arrays.by_kind or {}).items()} for each in found]
+    names = [kind.name for kind in candidate.hardware.kinds or ()]
+    return {name: int(_in_all(stored, (each.get(name, 0) for each in used))) for name in names}
+
+
 def _together(candidate: _Candidate, stored: Stored) -> int:
     """Return the arrays that a chip of a candidate uses."""
+    if candidate.hardware.kinds is not None:
+        return sum(_of_kinds(candidate, stored).values())
     used = (
         on_candidate.found.arrays.used
         for on_candidate in candidate.networks
@@ -678,15 +694,10 @@ def _together(candidate: _Candidate, stored: Stored) -> int:
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
     hardware = candidate.hardware
-    found = [on_candidate.found for on_candidate in candidate.networks if on_candidate.found is not None]
     arrays = _together(candidate, stored)
     if hardware.kinds is not None:
-        numbers = dict.fromkeys((kind.name for kind in hardware.kinds), 0)
-        for allocation in found:
-            for name, of_kind in (allocation.arrays.by_kind or {}).items():
-                numbers[name] += of_kind.used
-        taken_um2 = _in_all(stored, (on_candidate.most for on_candidate in candidate.networks)) / NM2_PER_UM2
-        used = {name: max(1, number) for name, number in numbers.items()}
+        taken_um2 = _taken(candidate, stored) / NM2_PER_UM2
+        used = {name: max(1, number) for name, number in _of_kinds(candidate, stored).items()}
         return SizedChip(
             hardware=hardware.with_arrays_of_kinds(used), arrays=arrays, tiles=None, area_um2=taken_um2
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import tomli_w
+from laws.kinds import hardware as two_kinds
 from program import run
 
 import rramalloc
@@ -407,3 +408,30 @@ def test_values_on_the_command_line() -> None:
     assert values_to_choose(given) == {
         "crossbar": ("64x64", "128x128"), "chip.tiles": ([1, 2], [3, 4]), "timing.dac_bits": (1,),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("channels", "targets", "cost", "bound", "numbers"),
+    [
+        # 16 -> 16 once on a small array (100 um2), 16 -> 32 on a large one (150): neither needs both kinds
+        ((16, 32), (40, 40), 250.0, 150.0, {"small": 1, "large": 1}),
+        # two and four small arrays: the larger area is the bound
+        ((16, 16), (20, 10), 400.0, 400.0, {"small": 4}),
+    ],
+)
+def test_networks_in_turn_on_kinds(
+    channels: tuple[int, int], targets: tuple[int, int], cost: float, bound: float, numbers: dict[str, int]
+) -> None:
+    """By docs/sources/model.md 20: of each kind the most that any network takes."""
+    networks = [
+        {
+            "network": rramalloc.Network.from_document(network(channels=of_network), "n"),
+            "target_ns": target,
+        }
+        for of_network, target in zip(channels, targets, strict=True)
+    ]
+    machine = two_kinds(None, None, timing={"step_ns": 10.0}).to_dict()
+    found = rramalloc.size({"networks": networks, "hardware": machine})
+    assert (found.cost, found.lower_bound, found.chip.area_um2) == (cost, bound, cost)
+    assert found.chip.arrays == sum(numbers.values())
+    assert {kind.name: kind.arrays for kind in found.chip.hardware.kinds or ()} == {"large": 1} | numbers
