@@ -33,7 +33,7 @@ _PDFLATEX = re.compile("[\n -~\u00a1-\u017f\u2013\u2014\u2018-\u201d\u2026]")
 """Characters that pdfLaTeX sets in T1 without further packages: Latin letters and their punctuation."""
 _LINE = 64
 """Characters of a line of text in a paper, of 345 pt; a wider table breaks its longest names."""
-_LONG = 24
+_LONG = 12
 """Characters of a name that is not broken, however wide its table is."""
 _BREAKS = re.compile(r"\\_|[-/.,:](?=[^ ])")
 """What a long name may be broken behind: it has no spaces."""
