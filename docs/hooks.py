@@ -55,6 +55,7 @@ COMMON: Mapping[str, str] = {
     "tick_ns": "length of a tick where stages have their own clocks",
     "feeds_back": "whether the next input needs this one's output",
     "sequences": "that take turns where the next input of each needs this one's output",
+    "states": "the layer that reads, for the next input, what a stage writes, by the stage",
     "stream_energy_pj": "energy of an input where inputs come at the interval, or at the rate that is given",
     "stream_power_mw": "power where inputs come at the interval, or at the rate that is given",
     "tops": "2 * multiply-accumulates on arrays * inputs a second / 1e12",

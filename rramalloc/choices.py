@@ -92,6 +92,10 @@ InputValues = MappingOf[str, bool | int | float | Sequence[bool | int | float]]
 """Values of inputs that decide what runs, by name: {"use_cache_branch": True, "sr": 16000}."""
 
 
+StatesLike = MappingOf[str, str]
+"""Layers that read a state by the stage that writes it for them: {"gates": "gates"}."""
+
+
 class NetworkArguments(TypedDict, total=False):
     """Arguments by which a network is read.
 
@@ -108,6 +112,9 @@ class NetworkArguments(TypedDict, total=False):
         network says.
     sequences
         Sequences that take turns in a network that feeds back, 1 if left out.
+    states
+        States that a stage writes and that one layer reads when the next input comes: the layer by the stage.
+        None: those of the network.
     """
 
     input_shapes: InputShapes | None
@@ -115,6 +122,7 @@ class NetworkArguments(TypedDict, total=False):
     allow_partial: bool
     feeds_back: bool | None
     sequences: int | None
+    states: StatesLike | None
 
 
 Divided = Literal["width", "windows"]
@@ -142,6 +150,7 @@ NETWORK_DEFAULTS: NetworkArguments = {
     "allow_partial": False,
     "feeds_back": None,
     "sequences": None,
+    "states": None,
 }
 """Defaults of the arguments by which a network is read."""
 SHARED: dict[str, tuple[type, dict[str, Any]]] = {

@@ -78,7 +78,7 @@ def test_shared_arguments_stand_behind_the_call_s_own() -> None:
     own = "Return x.\n\nParameters\n----------\nfold, host\n    Both.\n\nReturns\n-------\nint\n    One."
     names = [name for name, _ in rows(sections(docstring_of(own, "MappedArguments"))["Parameters"])]
     others = ["hardware", "crossbar", "set_values", "mapping", "fc"]
-    of_network = ["input_shapes", "input_values", "allow_partial", "feeds_back", "sequences"]
+    of_network = ["input_shapes", "input_values", "allow_partial", "feeds_back", "sequences", "states"]
     assert names == ["fold, host", *others, *of_network]
     bare = docstring_of("Return x.", "NetworkArguments")
     assert [*sections(bare)] == ["Parameters"]

@@ -80,7 +80,8 @@ class CaseOptions(MappingOptions):
     latency_table: measured step times, None if those of the hardware hold; copies: the fewest and the most of
     layers that were held or limited; copies_divide: of what they had to be divisors; at_most: limits of
     quantities; feeds_back: whether the next input needs this one's output, sequences: that take turns then;
-    None where it does not; placed: whether transfers between the tiles of a placement count.
+    None where it does not; states: the layers that read a state, by the stage that writes it; placed: whether
+    transfers between the tiles of a placement count.
     """
 
     latency_table: MeasuredSteps | None = None
@@ -89,6 +90,7 @@ class CaseOptions(MappingOptions):
     at_most: dict[str, float] | None = Field(None, exclude_if=absent)
     feeds_back: Literal[True] | None = Field(None, exclude_if=absent)
     sequences: PositiveCount | None = Field(None, exclude_if=absent)
+    states: dict[Name, Name] | None = Field(None, exclude_if=absent)
     placed: Literal[True] | None = Field(None, exclude_if=absent)
 
 

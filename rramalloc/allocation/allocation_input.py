@@ -94,7 +94,8 @@ class AllocationInput:
     is not said;
     objective: what it was optimised for, "interval" also of a target of it; limits, divide, at_most: the
     fewest and the most copies of layers that were held or limited, of what copies had to be divisors, and
-    limits of other quantities; sequences: that take turns in its network, None where that does not feed back.
+    limits of other quantities; sequences: that take turns in its network, None where that does not feed back;
+    states: layers that read a state, by the stage that writes it.
     """
 
     copies: MappingOf[str, int]
@@ -115,6 +116,7 @@ class AllocationInput:
     places: tuple[LayerPlaces, ...] = ()
     left_out: tuple[str, ...] = ()
     sequences: int | None = None
+    states: MappingOf[str, str] = field(default_factory=dict)
     bits: MappingOf[str, tuple[int, int]] = field(default_factory=dict)
     stated: MappingOf[str, MappingOf[str, int]] = field(default_factory=dict)
 
@@ -300,6 +302,7 @@ class AllocationInput:
         replaced += ["hardware"] if self.hardware != before.hardware else []
         replaced += ["latency table"] if latency_table is not None and before.measured is not None else []
         replaced += ["sequences"] if network.sequences != before.sequences else []
+        replaced += ["states"] if network.states != before.states else []
         words = [f"{name}: of this call, in place of what {self.where} says" for name in replaced]
         return replace(self, left_out=(*self.left_out, *words))
 
@@ -324,13 +327,15 @@ class AllocationInput:
 
         Turns of the call, and bits that the network gives itself, come first. Raises as `load`, SpecError.
         """
-        source = network_of(network, {**given, "feeds_back": None, "sequences": None})
+        source = network_of(network, {**given, "feeds_back": None, "sequences": None, "states": None})
         feeds_back, sequences = given.get("feeds_back"), given.get("sequences")
+        states = given.get("states")
         if feeds_back is None and self.network is not None:
             is_turning = self.sequences is not None
             feeds_back = None if is_turning is (source.sequences is not None) else is_turning
             sequences = sequences or self.sequences
-        source = source.in_turns(feeds_back, sequences)
+            states = self.states if states is None else states
+        source = source.in_turns(feeds_back, sequences, states)
         if self.network is None or not source.is_of(self.network.sha256):
             return source
         known = self.hardware.precision.weight_bits, self.hardware.precision.input_bits
@@ -562,6 +567,7 @@ def _of_whole(stated: Allocation | _Document, where: str) -> AllocationInput:
         transfer_ns=placed.transfer_ns,
         places=stated.places or (),
         sequences=stated.options.sequences,
+        states=stated.options.states or {},
         bits={layer.name: _bits_of(layer, stated.hardware) for layer in stored},
     )
 

@@ -14,6 +14,7 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments, TargetArguments
+from rramalloc.allocation.goes_with import refusal
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.allocation.remedies import of_budget
@@ -121,6 +122,7 @@ class Case:
             "at_most": dict(self.at_most) or None,
             "feeds_back": None if sequences is None else True,
             "sequences": sequences,
+            "states": dict(self.network.states) or None,
             "placed": self.placed or None,
         }
 
@@ -162,6 +164,8 @@ class Case:
                 words.append(f"energy of digital nodes: {name_some(digital)}")
         if hardware.write is not None and not writing:
             words.append("writing of weights: --reload counts it")
+        if self.network.states and links and hardware.chip is not None and hardware.chip.times_links:
+            words.append("transfer of states between tiles, from an input to the next one")
         if self.network.has_caches and self.network.sequences is None:
             words.append("caches: if the next input needs this one's output, --feeds-back")
         return tuple(words)
@@ -388,6 +392,8 @@ class Case:
         """Limits of quantities; that of an interval is also of the latency where the network feeds back."""
         longest_ns = self.at_most.get("interval_ns")
         sequences = self.network.sequences
+        if longest_ns is not None and sequences is None and self.network.states:
+            raise refusal("states", "a limit of the interval", "states")
         if sequences is None or longest_ns is None:
             return self.at_most
         # Of one sequence the busiest stage never takes longer than the latency.

@@ -79,6 +79,12 @@ OF_CASE = {
         lambda case: (case.network.sequences or 1) > 1,
         "sequences",
     ),
+    "states": Feature(
+        "the next input needs a state of this one",
+        "leave the states out",
+        lambda case: case.network.states and case.network.sequences is None,
+        "states",
+    ),
     "sdk": Feature(
         "'sdk' has copies that compute blocks of windows",
         "use im2col",
@@ -138,7 +144,7 @@ OF_QUESTION = {
 FEATURES = OF_CASE | OF_QUESTION
 """Every feature by its name."""
 GROUPS = {
-    "case": "kinds counting own_clock links images layer_bits turns sequences sdk fold latency_table",
+    "case": "kinds counting own_clock links images layer_bits turns sequences states sdk fold latency_table",
     "limits": "copies copies_divide at_most area",
     "question": "objective target interval inputs start partial_start bits placed method",
 }
@@ -147,8 +153,8 @@ OPTIONS = {
     "bits": "case -latency_table limits objective target interval inputs placed",
     "start": "case limits objective target interval inputs partial_start placed",
     "partial_start": "case -kinds limits objective target interval inputs start placed",
-    "inputs": "case -sequences limits start partial_start bits placed method",
-    "interval": "case -sequences limits objective target start partial_start bits placed",
+    "inputs": "case -sequences -states limits start partial_start bits placed method",
+    "interval": "case -sequences -states limits objective target start partial_start bits placed",
 }
 """What options of a question go with; interval: the objective, alone or of a front."""
 
@@ -208,6 +214,10 @@ def check_question(case: Case, question: Question) -> None:
     """Raise UnsupportedError if the objective, the method or an option does not take a feature."""
     check(f"objective {question.objective!r}", OBJECTIVES[question.objective].reads, case, question)
     check(f"method {question.method!r}", question.way.reads, case, question)
+    target = question.target
+    of_interval = target.target_interval, target.target_interval_ns, target.target_throughput
+    if set(of_interval) != {None} and OF_CASE["states"].is_in(case):
+        raise refusal("states", "a target of the interval", "states")
     for name in OPTIONS:
         if OF_QUESTION[name].is_in(question):
             check_option(name, case, question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as MappingOf
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -187,9 +188,12 @@ def energy_facts(result: Allocation | Simulation) -> Iterator[Fact]:
     yield _given("area", result.area_um2, "um2", chip)
 
 
-def interval_fact(result: Allocation | Simulation, sequences: int | None) -> Fact:
-    """Return the interval, with the reason for its length in a network that feeds back."""
+def interval_fact(
+    result: Allocation | Simulation, sequences: int | None, states: MappingOf[str, str] | None
+) -> Fact:
+    """Return the interval, with the reason for its length in a network that feeds back or has states."""
     words = "between inputs when inputs stream"
+    words += ", which need states of the one before" if states else ""
     if sequences is not None:
         turns = "" if sequences == 1 else f", {sequences:,} sequences take turns"
         words = f"between inputs: the next one needs this one's output{turns}"

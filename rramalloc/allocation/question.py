@@ -86,6 +86,7 @@ class QuestionFields(Record):
     allow_partial: bool = False
     feeds_back: bool | None = None
     sequences: int | None = None
+    states: dict[str, str] | None = None
 
     def beside(self, folder: str) -> Self:
         """Return the same fields with the content of the latency table, a file beside theirs in `folder`.

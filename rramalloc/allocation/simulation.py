@@ -23,6 +23,7 @@ from rramalloc.mapping.demand import Storage, folds, storage_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
+from rramalloc.network.node import Name
 from rramalloc.records import Steps, absent
 from rramalloc.timing.access import Absolute
 from rramalloc.timing.buffers import BufferedEdge, BufferTotals, buffers
@@ -72,6 +73,7 @@ class Simulation(TimedResult):
     latency_table: MeasuredSteps | None = None
     rate_per_s: float | None = Field(None, exclude_if=absent)
     sequences: PositiveCount | None = Field(None, exclude_if=absent)
+    states: dict[Name, Name] | None = Field(None, exclude_if=absent)
 
     def _headline(self) -> tuple[str, str]:
         arrays = counted(self.arrays, "array")
@@ -179,6 +181,7 @@ def simulate_network(
         latency_table=measured,
         rate_per_s=rate_per_s,
         sequences=network.sequences,
+        states=dict(network.states) or None,
         warnings=tuple(warnings),
     )
 

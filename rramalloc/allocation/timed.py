@@ -157,6 +157,7 @@ def time_simulation(simulation: Simulation, network: Network | None, where: str)
         measured=simulation.latency_table,
         network=simulation.network,
         sequences=simulation.sequences,
+        states=simulation.states or {},
         bits={
             layer.name: (layer.weight_bits, layer.input_bits)
             for layer in simulation.layers

@@ -85,6 +85,19 @@ def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def parse_states(texts: list[str] | None) -> dict[str, str] | None:
+    """Return {"gates": "gates"} from ["gates=gates"], None for no texts. Raises SpecError."""
+    states: dict[str, str] = {}
+    for text in texts or []:
+        state, equals, layer = text.partition("=")
+        if not (state and equals and layer):
+            raise SpecError("--state", f"must be STATE=LAYER such as gates=gates, got {text[:60]!r}")
+        if state in states:
+            raise SpecError("--state", f"{state[:60]!r} is given twice")
+        states[state] = layer
+    return states or None
+
+
 def parse_input_values(texts: list[str] | None) -> dict[str, bool | float | tuple[float, ...]]:
     """Return {"use_cache_branch": True} from ["use_cache_branch=true"]. Raises SpecError."""
     values: dict[str, bool | float | tuple[float, ...]] = {}
@@ -151,6 +164,7 @@ _PANELS: Mapping[Panel, Help] = {
         "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
         "feeds_back": (None, "The next input needs this one's output, as in a decoder, or does not."),
         "sequences": ("S", "Sequences that take turns in a network that feeds back."),
+        "states": ("STATE=LAYER", "LAYER reads what STATE wrote for the input before; can be repeated."),
         "allow_partial": (None, "Take operators whose weights cannot be modelled as barriers."),
         "latency_table": ("TABLE", "Measured step times, from `rramalloc latency`."),
     },
@@ -188,6 +202,7 @@ _NAMES = {
     "input_values": ("--input-value",),
     "set_values": ("--set",),
     "feeds_back": ("--feeds-back/--no-feeds-back",),
+    "states": ("--state",),
     "output_format": ("--format",),
     "output": ("-o", "--output"),
     "time_limit_s": ("--time-limit",),
@@ -200,7 +215,16 @@ _TEXT = (
     *("AllocationLike", "ArraysLike", "CrossbarLike", "Description", "HardwareLike", "LatencyTableLike"),
     *("MethodLike", "NetworkLike", "PlacementLike", "Simulator", "StrategyLike"),
 )
-_TEXTS = ("AtMostLike", "ChangesLike", "CopiesLike", "HostLike", "InputShapes", "InputValues", "ValuesLike")
+_TEXTS = (
+    "AtMostLike",
+    "ChangesLike",
+    "CopiesLike",
+    "HostLike",
+    "InputShapes",
+    "InputValues",
+    "StatesLike",
+    "ValuesLike",
+)
 _KINDS = {**vars(choices), "Sequence": list, **dict.fromkeys(_TEXT, str), **dict.fromkeys(_TEXTS, list[str])}
 """Types on the command line by their names in annotations of calls."""
 _OUTPUTS: Mapping[str, tuple[Any, Any]] = {
@@ -390,6 +414,8 @@ def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]
     taken = {name: every[name] for name in signature_of(call).parameters if name in every}
     if "input_shapes" in taken:
         taken["input_shapes"] = parse_input_shapes(taken["input_shapes"])
+    if "states" in taken:
+        taken["states"] = parse_states(taken["states"])
     if "input_values" in taken:
         taken["input_values"] = parse_input_values(taken["input_values"])
     return taken

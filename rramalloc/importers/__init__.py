@@ -60,7 +60,7 @@ def network_of(network: NetworkLike, given: NetworkArguments, names: NodeNames =
         names=names,
         host=cast("HostLike", dict(given).get("host") or ()),
     )
-    return source.in_turns(given.get("feeds_back"), given.get("sequences"))
+    return source.in_turns(given.get("feeds_back"), given.get("sequences"), given.get("states"))
 
 
 def load(

@@ -68,6 +68,7 @@ class NetworkDocument(Record):
     approximations: Annotated[tuple[Approximation, ...], from_list(list[Approximation])] = ()
     precomputed: Annotated[tuple[Unmodelled, ...], from_list(list[Unmodelled])] = ()
     feeds_back: bool = Field(False, exclude_if=operator.not_)
+    states: dict[Name, Name] | None = Field(None, exclude_if=operator.not_)
 
 
 _DOCUMENT: TypeAdapter[NetworkDocument] = TypeAdapter(NetworkDocument)
@@ -83,7 +84,8 @@ class Network(Result):
     stage stands for; approximations: nodes that stand for an operator only approximately; precomputed: layers
     of that file that work on constants alone, computed once beforehand, on no arrays; sequences: that take
     turns where the next input of each needs this one's output, as the tokens of a decoder do, None where
-    inputs come from outside; has_caches: whether inputs are outputs of the input before, which may mean that.
+    inputs come from outside; has_caches: whether inputs are outputs of the input before, which may mean that;
+    states: the layer that reads what each of these stages writes when the next input comes.
     """
 
     name: str
@@ -97,6 +99,7 @@ class Network(Result):
     precomputed: tuple[Unmodelled, ...] = ()
     sequences: int | None = None
     has_caches: bool = False
+    states: FrozenDict[str, str] = field(default_factory=FrozenDict)
 
     @classmethod
     def from_document(cls, document: Any, where: str) -> Network:
@@ -104,7 +107,7 @@ class Network(Result):
         checked = parse(_DOCUMENT, document, where)
         more_fields = {name: getattr(checked, name) for name in _BEYOND}
         network = cls.build(checked.name, checked.nodes, source=checked.source, where=where, **more_fields)
-        return network.in_turns(True if checked.feeds_back else None, None)
+        return network.in_turns(True if checked.feeds_back else None, None, checked.states)
 
     @classmethod
     def build(
@@ -230,12 +233,17 @@ class Network(Result):
         ]
         return replace(self, nodes=tuple(nodes))
 
-    def in_turns(self, feeds_back: bool | None, sequences: int | None) -> Network:
+    def in_turns(
+        self, feeds_back: bool | None, sequences: int | None, states: Mapping[str, str] | None = None
+    ) -> Network:
         """Return the network with or without feedback from its output to its next input; None keeps either.
 
-        sequences: number of sequences that take turns; None: 1 if the network feeds back. Raises SpecError.
+        sequences: number of sequences that take turns; None: 1 if the network feeds back; states: the layer
+        that reads what a stage has written for the input before, by the stage. Raises SpecError.
         Source: docs/sources/model.md 8.
         """
+        if states is not None:
+            return self._with_states(states).in_turns(feeds_back, sequences)
         if not isinstance(feeds_back, bool | None):
             raise SpecError("feeds_back", f"must be True, False or None, got {brief(feeds_back)}")
         turns = self.sequences if feeds_back is None else 1 if feeds_back else None
@@ -253,11 +261,35 @@ class Network(Result):
             self, sequences=turns, has_caches=self.has_caches and feeds_back is None, warnings=notes
         )
 
+    def _with_states(self, states: Mapping[str, str]) -> Network:
+        """Return the network with these states in place of its own. Raises SpecError."""
+        stages = {stage.name: stage for stage in self.stages}
+        for state, layer in dict_by_name(states, "states").items():
+            for name in (state, layer):
+                if not isinstance(name, str) or name not in stages:
+                    hint = suggestion(name, [*stages]) if isinstance(name, str) else ""
+                    words = f"no weight layer is called {brief(name)}{'; ' if hint else ''}{hint}"
+                    raise SpecError("states", words)
+            if isinstance(stages[layer], Recurrent):
+                words = "is a recurrence, which keeps its states inside: name a convolution or a linear layer"
+                raise SpecError("states", f"{layer[:60]!r} {words}")
+            written, output = self.shapes[state], self.shapes[layer]
+            read = self.input_shape(stages[layer])
+            if written.extent not in (read.extent, output.extent):
+                raise SpecError(
+                    "states",
+                    f"{state[:60]!r} writes {written}, but {layer[:60]!r} reads {read} and writes {output}: "
+                    "name a stage and a layer with the same images, height and width",
+                )
+        return replace(self, states=FrozenDict(states))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the document of the network JSON format, `rramalloc-network/1`."""
         document: dict[str, Any] = {"format": FORMAT, "name": self.name, "source": self.source}
         if self.sequences is not None:
             document["feeds_back"] = True
+        if self.states:
+            document["states"] = dict(self.states)
         document["nodes"] = [_dump(node, everything=True) for node in self.nodes]
         for key in _BEYOND:
             if getattr(self, key):

@@ -19,7 +19,7 @@ from rramalloc.mapping.modes import BlockGrid
 from rramalloc.network.geometry import Pair
 from rramalloc.records import brief
 from rramalloc.timing.kernel import batch_starts, makespans
-from rramalloc.timing.stage_graph import MOST_CYCLES, StageGraph
+from rramalloc.timing.stage_graph import MOST_CYCLES, StageGraph, StateRead
 
 _LISTED = 8  # names in a message before "and N more"
 Copies = npt.NDArray[np.int64]
@@ -58,11 +58,22 @@ class ExactTiming:
         """Steps between two inputs when inputs stream: the time of all batches of the slowest stage.
 
         Where the next input needs this one's output, that is the makespan, which sequences share that take
-        turns. Source: docs/sources/model.md 8.
+        turns; where it needs a state that this one writes, the time until it is written, if that is longer.
+        Source: docs/sources/model.md 8.
         """
         busy = int((self.batches * self.cycles).max())
         sequences = self.graph.network.sequences
-        return busy if sequences is None else max(self.makespan / sequences, busy)
+        if sequences is not None:  # no state comes later than the output
+            return max(self.makespan / sequences, busy)
+        return max(busy, *map(self._wait, self.graph.state_reads), 0)
+
+    def _wait(self, read: StateRead) -> int:
+        """Return the most steps from the first batch that reads a pixel of a state until it is available."""
+        copies, blocks = self.copies.tolist(), self.graph.grids[read.state].numbers()
+        is_read = read.first >= 0
+        written = self.of_stage(read.state)[blocks[is_read] // copies[read.state]].astype(np.int64)
+        begun = self.of_stage(read.layer)[read.first[is_read] // copies[read.layer]]
+        return int((written - begun).max(initial=0) + self.delay[read.state])
 
     @property
     def interval(self) -> int:

@@ -19,7 +19,7 @@ from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
 from rramalloc.network.node import Input, Recurrent, Stage, TimedNode
-from rramalloc.network.receptive import PixelTable
+from rramalloc.network.receptive import PixelTable, last_user
 from rramalloc.rounding import EXACTLY
 from rramalloc.timing.dependencies import Edge, Extent, trace
 from rramalloc.units import TimeUnit
@@ -108,6 +108,18 @@ class FlatEdges(NamedTuple):
         return self.need[self.offset[edge] : self.offset[edge] + self.windows[consumer]]
 
 
+class StateRead(NamedTuple):
+    """State that stage `state` writes and `layer` reads when the next input comes.
+
+    first: int64 (rows of all images, width) of the state, the first block of the layer that reads each pixel,
+    -1 where none does.
+    """
+
+    state: int
+    layer: int
+    first: Ints
+
+
 def _joined(tables: Sequence[PixelTable]) -> tuple[Ints, PixelTable]:
     """Return (place where each table begins, all distinct tables in one, with one more entry at the end)."""
     distinct = {id(table): table for table in tables}
@@ -178,7 +190,12 @@ class StageGraph:
                 f"its stages have {pixels} windows together, the limit is {WINDOW_LIMIT}; "
                 "use a smaller input shape",
             )
-        return cls._traced(network, {stage.name for stage in stages})
+        names = {stage.name for stage in stages}
+        left = [name for pair in network.states.items() for name in pair if name not in names]
+        if left:
+            words = "is left to the host, where no state is timed: leave its state out, or put it on arrays"
+            raise SpecError("states", f"{left[0][:60]!r} {words}")
+        return cls._traced(network, names)
 
     @classmethod
     def _traced(cls, network: Network, names: Collection[str]) -> StageGraph:
@@ -335,6 +352,24 @@ class StageGraph:
     def names(self) -> tuple[str, ...]:
         """Names of the stages, in canonical order."""
         return tuple(stage.name for stage in self.stages)
+
+    @cached_property
+    def state_reads(self) -> tuple[StateRead, ...]:
+        """The states of the network: read through the window of their layer, or at its own output pixels.
+
+        Source: docs/sources/model.md 8.
+        """
+        reads, shapes = [], self.network.shapes
+        for state, layer in self.network.states.items():
+            writer, reader = self.names.index(state), self.names.index(layer)
+            node, blocks = self.stages[reader], self.grids[reader].numbers()
+            source = self.network.input_shape(node)
+            if shapes[state].extent == source.extent:
+                most = self.grids[reader].total - 1  # the last user by numbers that fall is the first one
+                users = last_user(node, (most - blocks).astype(np.int32), source, shapes[layer])
+                blocks = np.where(users < 0, -1, most - users.astype(np.int64))
+            reads.append(StateRead(writer, reader, blocks))
+        return tuple(reads)
 
     @cached_property
     def network_order(self) -> tuple[int, ...]:

@@ -51,6 +51,7 @@ OF_NETWORK = ("layer_bits", "images")
 OPTIONS: dict[str, dict[str, Any]] = {
     "turns": {"feeds_back": True},
     "sequences": {"feeds_back": True, "sequences": 2},
+    "states": {"states": {"a": "a"}},
     "sdk": {"mapping": "sdk"},
     "fold": {"mapping": "kernel_split", "fold": True},
     "latency_table": {"latency_table": "table.json"},
@@ -68,7 +69,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "placed": {"placed": True},
     "method": {"method": "gain"},
 }
-SAME = [{"sdk", "fold"}, {"turns", "sequences"}, {"at_most", "area"}, {"start", "partial_start"}]
+SAME = [
+    {"sdk", "fold"},
+    {"turns", "sequences"},
+    {"turns", "states"},
+    {"sequences", "states"},
+    {"at_most", "area"},
+    {"start", "partial_start"},
+]
+SAME += [{"turns", "states"}, {"sequences", "states"}]
 SAME += [{"objective", "interval"}, {"objective", "target"}, {"target", "interval"}, {"layer_bits", "bits"}]
 """Pairs of one option, or of which one includes the other."""
 NEVER_TOGETHER = [
@@ -96,7 +105,7 @@ COMMANDS = {
     "export": "export n.json --allocation a.json --to json -o out.json",
 }
 """A command line of everything that the rooms say of themselves."""
-BY_FILE = {"evaluate": ("fold", "turns", "sequences")}
+BY_FILE = {"evaluate": ("fold", "turns", "sequences", "states")}
 """What comes with an allocation, and has no option."""
 OWN_OBJECTIVES = ("size", "explain", "pareto", "compare")
 ELSEWHERE = {"sweep", "chiplet cost"}
@@ -152,7 +161,9 @@ def words_of(options: dict[str, Any]) -> list[str]:
     Path("hardware.toml").write_text(as_hardware(options["hardware"]).to_toml())
     words = ["--hardware", "hardware.toml"]
     for name, value in options.items():
-        if name != "hardware":
+        if name == "states":
+            words += ["--state", "a=a"]
+        elif name != "hardware":
             option = f"--{name.replace('_', '-')}"
             words += (
                 [option] if value is True else [option, str(value[0] if isinstance(value, list) else value)]

@@ -27,6 +27,6 @@ ROOM = Room(
     needs=("place",),
     reads={
         "chiplet cost": "case -sdk limits",
-        "chiplet optimize": "case -kinds -images -turns -sequences -sdk -fold -latency_table",
+        "chiplet optimize": "case -kinds -images -turns -sequences -states -sdk -fold -latency_table",
     },
 )

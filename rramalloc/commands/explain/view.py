@@ -44,6 +44,8 @@ def _facts(made: Explanation) -> Iterator[Fact]:
     yield Fact("critical path", made.critical_path_text)
     setters = [layer.name for layer in made.layers if layer.sets_interval]
     names = ", ".join(setters[:_MOST_NAMES]) + (" ..." if len(setters) > _MOST_NAMES else "")
+    if not names and made.options.states:
+        names = "the next input, which waits for a state of this one"
     names = names or "the next input, which waits for this one's output"
     yield Fact("interval", f"{number_of(made.interval, made.time_unit)}, set by {names}")
     if step := step_words(made.layers, made.tick_ns, made.step_ns, made.slowest):

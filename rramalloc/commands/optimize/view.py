@@ -61,7 +61,7 @@ def _facts(allocation: Allocation, claim: str) -> Iterator[Fact]:
     else:
         yield Fact("arrays", arrays.used, note=f"used: {arrays.limits}")
     yield Fact("makespan", allocation.makespan, unit)
-    yield interval_fact(allocation, allocation.options.sequences)
+    yield interval_fact(allocation, allocation.options.sequences, allocation.options.states)
     value, of_value = allocation.objective_value, allocation.objective_unit
     if allocation.options.inputs is not None:
         yield Fact("inputs", value, of_value, f"for {allocation.options.inputs} inputs that stream")

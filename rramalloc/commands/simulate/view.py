@@ -39,7 +39,7 @@ def _facts(simulation: Simulation, *, efficiency: bool) -> Iterator[Fact]:
     unit = simulation.time_unit
     yield Fact("arrays", simulation.arrays)
     yield Fact("makespan", simulation.makespan, f"{unit}s")
-    yield interval_fact(simulation, simulation.sequences)
+    yield interval_fact(simulation, simulation.sequences, simulation.states)
     models = f"tight {number_of(simulation.recurrence, unit)}"
     if simulation.published is not None:
         models += f", published {number_of(simulation.published, 'step')}"

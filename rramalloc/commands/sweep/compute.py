@@ -109,7 +109,8 @@ def _case(swept: SweptCase) -> Case:
     mapping = DEFAULT_MAPPING.changed(mapping=swept.mapping, fc=swept.fc, host=swept.host, fold=fold)
     left = DEFAULT_MAPPING.changed(fc=swept.fc, host=swept.host)  # one graph for all mappings
     stages = _stages(swept.network, swept.network_json, left)
-    network = stages.network.in_turns(given.get("feeds_back"), given.get("sequences"))
+    states = dict(given["states"]) if "states" in given else None
+    network = stages.network.in_turns(given.get("feeds_back"), given.get("sequences"), states)
     case = Case(
         network,
         swept.hardware,

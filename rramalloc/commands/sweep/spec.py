@@ -396,7 +396,7 @@ class Grid(NamedTuple):
                 partly = allow_partial or spec.allow_partial
                 source = beside(folder, entry, shipped_network)
                 network = load(source, allow_partial=partly, host=spec.host or ())
-                network.in_turns(spec.feeds_back, spec.sequences)
+                network.in_turns(spec.feeds_back, spec.sequences, spec.states)
                 text = json.dumps(network.to_dict(), separators=(",", ":"), ensure_ascii=False)
                 _add(networks, (network.name, network.sha256), text)
         hardware: dict[str, None] = {}
@@ -442,6 +442,7 @@ class Grid(NamedTuple):
         spec = self.spec
         given: dict[str, Any] = {"fold": spec.fold or None, **spec.goal}
         given |= {"feeds_back": spec.feeds_back, "sequences": spec.sequences, "placed": spec.placed or None}
+        given["states"] = None if spec.states is None else tuple(spec.states.items())
         if spec.bits is not None:
             layers = spec.bits_layers and os.path.join(self.folder, spec.bits_layers)
             given["bits"] = _bits_json(os.path.join(self.folder, spec.bits), layers, network[2], hardware)
