@@ -273,12 +273,13 @@ class Network(Result):
             if isinstance(stages[layer], Recurrent):
                 words = "is a recurrence, which keeps its states inside: name a convolution or a linear layer"
                 raise SpecError("states", f"{layer[:60]!r} {words}")
-            written, output = self.shapes[state], self.shapes[layer]
+            written = self.shapes[state]
             read = self.input_shape(stages[layer])
-            if written.extent not in (read.extent, output.extent):
+            if written.extent not in (read.extent, self.shapes[layer].extent):
                 raise SpecError(
                     "states",
-                    f"{state[:60]!r} writes {written}, but {layer[:60]!r} reads {read} and writes {output}: "
+                    f"{state[:60]!r} writes {written}, but {layer[:60]!r} reads {read} and writes "
+                    f"{self.shapes[layer]}: "
                     "name a stage and a layer with the same images, height and width",
                 )
         return replace(self, states=FrozenDict(states))

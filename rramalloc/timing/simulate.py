@@ -69,10 +69,10 @@ class ExactTiming:
 
     def _wait(self, read: StateRead) -> int:
         """Return the most steps from the first batch that reads a pixel of a state until it is available."""
-        copies, blocks = self.copies.tolist(), self.graph.grids[read.state].numbers()
         is_read = read.first >= 0
-        written = self.of_stage(read.state)[blocks[is_read] // copies[read.state]].astype(np.int64)
-        begun = self.of_stage(read.layer)[read.first[is_read] // copies[read.layer]]
+        blocks = self.graph.grids[read.state].numbers()[is_read]
+        written = self.of_stage(read.state)[blocks // self.copies[read.state]].astype(np.int64)
+        begun = self.of_stage(read.layer)[read.first[is_read] // self.copies[read.layer]]
         return int((written - begun).max(initial=0) + self.delay[read.state])
 
     @property

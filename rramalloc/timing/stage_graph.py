@@ -359,16 +359,17 @@ class StageGraph:
 
         Source: docs/sources/model.md 8.
         """
-        reads, shapes = [], self.network.shapes
+        reads = list[StateRead]()
         for state, layer in self.network.states.items():
-            writer, reader = self.names.index(state), self.names.index(layer)
-            node, blocks = self.stages[reader], self.grids[reader].numbers()
-            source = self.network.input_shape(node)
-            if shapes[state].extent == source.extent:
+            reader = self.names.index(layer)
+            source = self.network.input_shape(self.stages[reader])
+            first = self.grids[reader].numbers()
+            if self.network.shapes[state].extent == source.extent:
                 most = self.grids[reader].total - 1  # the last user by numbers that fall is the first one
-                users = last_user(node, (most - blocks).astype(np.int32), source, shapes[layer])
-                blocks = np.where(users < 0, -1, most - users.astype(np.int64))
-            reads.append(StateRead(writer, reader, blocks))
+                falling = (most - first).astype(np.int32)
+                users = last_user(self.stages[reader], falling, source, self.network.shapes[layer])
+                first = np.where(users < 0, -1, most - users.astype(np.int64))
+            reads.append(StateRead(self.names.index(state), reader, first))
         return tuple(reads)
 
     @cached_property

@@ -13,7 +13,17 @@ from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import DRAWN, PLACED, Help, Value, described, of_call, passed, typed
+from rramalloc.cli.parameters import (
+    DRAWN,
+    PLACED,
+    Help,
+    Value,
+    described,
+    of_call,
+    parse_states,
+    passed,
+    typed,
+)
 from rramalloc.errors import InfeasibleError, SpecError
 
 _EVERY_S = 10.0  # between two lines of progress in a file
@@ -129,6 +139,8 @@ def _question(
         return networks[0]
     if "at_most" in of_network:
         of_network["at_most"] = at_most_of(of_network["at_most"])
+    if "states" in of_network:
+        of_network["states"] = parse_states(of_network["states"])
     if "choose" in asked:
         asked["choose"] = values_to_choose(asked["choose"])
     if "zip" in asked:
