@@ -214,9 +214,7 @@ def check_question(case: Case, question: Question) -> None:
     """Raise UnsupportedError if the objective, the method or an option does not take a feature."""
     check(f"objective {question.objective!r}", OBJECTIVES[question.objective].reads, case, question)
     check(f"method {question.method!r}", question.way.reads, case, question)
-    target = question.target
-    of_interval = target.target_interval, target.target_interval_ns, target.target_throughput
-    if set(of_interval) != {None} and OF_CASE["states"].is_in(case):
+    if question.target.is_of_interval and OF_CASE["states"].is_in(case):
         raise refusal("states", "a target of the interval", "states")
     for name in OPTIONS:
         if OF_QUESTION[name].is_in(question):
