@@ -202,19 +202,23 @@ def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> N
     root = DOCS.parent
     shutil.copytree(root / "rramalloc", tmp_path / "rramalloc")
     (tmp_path / "networks").symlink_to(root / "networks")
-    for name in ("mkdocs.yml", "docs/generate.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    law = "tests/importers/test_every_importer.py"
+    for name in ("mkdocs.yml", "docs/generate.py", law, "tests/hostile/documents.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, tmp_path / name)
     guide = (root / "docs" / "changes.md").read_text(encoding="utf-8")
     patches = re.findall(r"^```diff\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
-    assert len(patches) == 7
+    assert len(patches) == 8
     touched = re.findall(r"^\+\+\+ b/(.*)", patches[0], re.MULTILINE)
     homes = ("rramalloc/commands/reuse/", "tests/commands/reuse/", "docs/reuse.md")
     assert [path for path in touched if not path.startswith(homes)] == []
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     for patch in patches:
         subprocess.run(["git", "apply"], cwd=tmp_path, input=patch, text=True, check=True)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, root / "tests")))}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(map(str, (tmp_path, tmp_path / "tests", root / "tests"))),
+    }
     page = "from pages import follow; from pathlib import Path; "
     page += "assert follow(Path('docs/reuse.md').read_text(), Path(), Path('docs')) == 1"
     tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/allocation/test_cores.py"]
@@ -223,9 +227,11 @@ def test_patches_that_show_how_to_contribute_apply_and_hold(tmp_path: Path) -> N
         "tests/search/test_array_time.py",
         "tests/mapping/test_channel_split.py",
         "tests/timing/test_pj_per_mac.py",
+        "tests/importers/test_darknet.py",
+        f"{law}::test_damaged_files_are_networks_or_errors[Darknet]",
     ]
-    # files that an objective, a mapping and a figure touch
-    for patch, most in zip((*patches[1:3], patches[6]), (4, 8, 3), strict=True):
+    # files that an objective, a mapping, a figure and an importer touch
+    for patch, most in zip((*patches[1:3], *patches[6:]), (4, 8, 3, 4), strict=True):
         assert patch.count("\n+++ b/") <= most
     for words in (["docs/generate.py"], ["-c", page], tests):
         run = [sys.executable, *words]
