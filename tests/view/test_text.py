@@ -101,7 +101,7 @@ def test_a_long_name_leaves_a_line_of_latex_room_for_its_numbers() -> None:
     narrow = latex_of(View(kind="", title="", tables=(Table("", rows, tuple(columns[:2])),)))
     assert "tabularx" not in narrow
     assert "allowbreak" not in narrow
-    heads = [Column(each, each * 11, methodcaller("get", each)) for each in "abcde"]
+    heads = [Column(each * 11, each, methodcaller("get", each)) for each in "abcde"]
     shorter = [{**rows[0], "network": "mobilenet_v1_025"}]
     assert "tabularx" in latex_of(View(kind="", title="", tables=(Table("", shorter, (columns[0], *heads)),)))
 
