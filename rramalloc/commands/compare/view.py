@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from statistics import median
 from typing import Any
 
 from rramalloc.chart import (
@@ -31,7 +32,7 @@ from rramalloc.view.pivot import MOST_PANELS, Cell, pivot_chart, pivot_table
 from rramalloc.view.view import FIGURE, Detail, Fact, Table, View, table, thinned
 
 _LETTER = 6  # pixels of a letter of the words beside a bar
-_BELOW = 4  # panels up to which one is below the other
+_BELOW = 4  # panels up to which one is below the other, and bounds that are told one by one
 _LEAST_END = 1.3  # ratio at which the axis ends at the least
 _BEYOND = 2.5  # the axis ends at this multiple of the median ratio at most
 _REFERENCE = Key(REFERENCE, BLUE)
@@ -90,11 +91,19 @@ def _table(comparison: Comparison, *, efficiency: bool) -> Table:
 
 
 def _facts(comparison: Comparison) -> Iterator[Fact]:
-    for (network, budget), (first, *_) in comparison.groups.items():
-        bound = plain_quantity(first.lower_bound, comparison.objective_unit)
-        of = f" of {network}" if comparison.networks else ""
-        words = f"{bound}{of} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}"
-        yield Fact("lower bound", words)
+    groups = comparison.groups
+    if len(groups) > _BELOW:
+        gaps = sorted(first.gap for first, *_ in groups.values())
+        words = f"of the best method: {share(median(gaps))} in the median, {share(gaps[-1])} at most"
+        yield Fact("gap", words)
+    else:
+        for (network, budget), (first, *_) in groups.items():
+            bound = plain_quantity(first.lower_bound, comparison.objective_unit)
+            of = f" of {network}" if comparison.networks else ""
+            words = (
+                f"{bound}{of} with {number_of(budget, 'array')}, {first.method} is within {share(first.gap)}"
+            )
+            yield Fact("lower bound", words)
     if any(row.runs > 1 for row in comparison.rows):
         words = f"{comparison.options.seeds}: the median run is shown, with the best and the worst makespan"
         yield Fact("seeds", words)
@@ -105,7 +114,9 @@ def _facts(comparison: Comparison) -> Iterator[Fact]:
 
 
 def _best(comparison: Comparison) -> str:
-    """Return in words the best result of the first group, its bound, and the range of all methods."""
+    """Return in words the best result, its bound and the range of all methods, or who is best how often."""
+    if len(comparison.groups) > 1:
+        return _best_of_all(comparison)
     (network, budget), group = next(iter(comparison.groups.items()))
     fastest = min(group, key=lambda row: (row.ratio, row.makespan))
     slowest = max(group, key=lambda row: row.ratio)
@@ -116,6 +127,21 @@ def _best(comparison: Comparison) -> str:
         times = f"{slowest.ratio / fastest.ratio:.3g} times as long as {quoted(fastest.method)}"
         words += f"; the method {quoted(slowest.method)} takes {times}"
     return words
+
+
+def _best_of_all(comparison: Comparison) -> str:
+    """Return in words which method is best in the most cases, and how far the last one is from the best."""
+    ratios: dict[str, list[float]] = {}
+    for row in comparison.rows:
+        ratios.setdefault(row.method, []).append(row.ratio)
+    wins = {method: sum(ratio <= 1 for ratio in own) for method, own in ratios.items()}
+    method = max(wins, key=lambda name: wins[name])
+    cases = "networks and budgets" if comparison.networks else "budgets"
+    of = f"{wins[method]} of {len(comparison.groups)} {cases}"
+    words = f"The method {quoted(method)} is the best, alone or beside others, in {of}"
+    last = max(ratios, key=lambda name: median(ratios[name]))
+    middle = median(ratios[last])
+    return f"{words}; {quoted(last)} takes {middle:.3g} times the best in the median" if middle > 1 else words
 
 
 def methods_chart(

@@ -287,6 +287,22 @@ def test_values_by_network_budget_or_method(pair: Network) -> None:
     assert alone.keys == charts["budget"].keys[1:]
 
 
+def test_the_summary_is_of_all_networks_and_budgets(pair: Network) -> None:
+    """`none` takes 17 of 17, 17 of 9, 16 of 8 and 16 of 4 steps: (17 / 9 + 2) / 2 = 1.94 in the median."""
+    one = Network.build("one", [{**node} for node in NODES[:2]])
+    view = rramalloc.compare([pair, one], [2, 4], methods=["none", "auto"], work=2).view()
+    assert view.sentence == (
+        'The method "auto" is the best, alone or beside others, in 4 of 4 networks and budgets; '
+        '"none" takes 1.94 times the best in the median'
+    )
+    assert [fact.name for fact in view.facts].count("lower bound") == 4
+    many = rramalloc.compare([pair, one], [2, 4, 8], methods=["none", "auto"], work=2).view()
+    assert {fact.name: fact.value for fact in many.facts}["gap"] == (
+        "of the best method: 0 % in the median, 0 % at most"
+    )
+    assert "lower bound" not in {fact.name for fact in many.facts}
+
+
 def test_columns_of_methods_share_a_unit() -> None:
     """Beside 5,000 ns a column of 400 ns is in us, too."""
     cells = [Cell("n", 4, "auto", 400.0), Cell("n", 4, "none", 5000.0)]
