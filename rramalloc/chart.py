@@ -140,7 +140,8 @@ class Axis:
         words = f"{title} [{shown}]" if shown else title
         if 0 < _MANY * low < high:
             return cls(words, low / 1.1, high * 1.1, "log", integers=integers, divisor=divisor)
-        space = 0.04 * (high - low) or 1
+        # Of equal values in um2 an axis one um2 wide would have ticks of ten digits.
+        space = 0.04 * (high - low) or (0 if integers else 0.05 * abs(high)) or 1
         return cls(words, low - space, high + space, integers=integers, divisor=divisor)
 
 

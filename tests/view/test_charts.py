@@ -172,6 +172,16 @@ def drawn_texts(chart: Chart) -> list[str]:
     return re.findall(r"<text[^>]*>([^<]+)<", chart._repr_svg_())
 
 
+def test_an_axis_of_equal_values_is_a_tenth_of_them_wide() -> None:
+    """One um2 around 13,030,150 had ticks of ten digits; of a number of steps the next ones are shown."""
+    axis = Axis.around("area", [13_030_150.0] * 2, unit="um2")
+    assert axis.high - axis.low == pytest.approx(1_303_015)
+    steps = Axis.around("steps", [0, 0])
+    assert (steps.low, steps.high) == (-1, 1)
+    arrays = Axis.around("arrays", [4], integers=True)
+    assert (arrays.low, arrays.high) == (3, 5)
+
+
 def test_areas_of_an_axis_are_in_the_unit_of_tables() -> None:
     """0.02 to 0.06 mm2: a table shows areas from 0.01 mm2 on in it."""
     axis = Axis.around("area", [20_000.0, 60_000.0], unit="um2")

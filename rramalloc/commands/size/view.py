@@ -48,7 +48,7 @@ def sizing_view(sizing: Sizing) -> View:
         sizing,
         kind="Size",
         title=f"A chip for {label(names, 60)}",
-        sentence=sizing.proof,
+        sentence=f"The chosen chip costs {sizing.quantity(sizing.cost)}; {sizing.proof}",
         facts=_facts(sizing),
         tables=(candidates, table("Networks on the chip", sizing.networks, reached, shown=0)),
         charts={"cost": partial(cost_chart, sizing)},

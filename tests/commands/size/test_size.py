@@ -393,6 +393,7 @@ def test_the_chart_and_the_table_show_every_candidate() -> None:
     assert sorted(drawn) == sorted(own.cost[1] for own in found.candidates if own.cost[1] is not None)
     assert bounds.data["why"][0] == "chosen"
     assert panel.y.names == ("crossbar 16x16", "crossbar 32x32")  # area is tied, the step the same
+    assert found.view().sentence.startswith("The chosen chip costs ")
     every, networks = found.view().tables
     assert networks.rows()[0][:2] == ["one", "target_ns 20 ns"]
     assert [row[0] for row in every.rows()] == [own.text for own in found.candidates]
