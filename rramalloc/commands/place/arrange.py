@@ -233,7 +233,7 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 
 
 _WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
-_WORK_PER_MOVE = 0.01  # the same, for each tile that each piece may go to: fewer where both are few
+_WORK_PER_MOVE = 0.02  # the same, for each tile that each piece may go to: fewer where both are few
 _MOST_WORK = 300  # units, before they are multiplied for chips and links; more may be asked for
 _TIMED = 6  # times as much where links take time; 3 left three cases, one run each, 10 to 60 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
