@@ -24,6 +24,7 @@ _ONE = r" *[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?(?:[eE][+-]?[0-9]{1,2})? *"
 _NUMBERS_OF_INPUT = re.compile(rf"{_ONE}(?:,{_ONE}){{0,1023}}")
 
 Command = TypeVar("Command", bound=Callable[..., None])
+_Read = TypeVar("_Read")
 Format = Literal["table", "json", "csv", "markdown", "latex"]
 """Output formats of a result."""
 Panel = Literal["Problem", "Goal", "Search", "Output"]
@@ -69,50 +70,61 @@ class Value(str):
         return value
 
 
+def _by_name(
+    option: str, form: str, texts: list[str] | None, read: Callable[[str], _Read | None]
+) -> dict[str, _Read]:
+    """Return what stands behind the last = of each text, by what is in front of it.
+
+    read: returns None for what is not of the form. Raises SpecError for it, and for a name that stands twice.
+    """
+    found: dict[str, _Read] = {}
+    for text in texts or []:
+        name, _, value = text.rpartition("=")
+        entry = read(value) if name else None
+        if entry is None:
+            raise SpecError(option, f"must be {form}, got {text[:60]!r}")
+        if name in found:
+            raise SpecError(option, f"{name[:60]!r} is given twice")
+        found[name] = entry
+    return found
+
+
 def parse_input_shapes(texts: list[str] | None) -> dict[str, tuple[int, ...]]:
     """Return {"images": (1, 3, 224, 224)} from ["images=1,3,224,224"]. Raises SpecError."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for text in texts or []:
-        name, equals, sizes = text.rpartition("=")
-        extents = _whole(sizes)
-        if not equals or not name or not extents or 0 in extents:
-            raise SpecError(
-                "--input-shape", f"must be NAME=SIZES such as images=1,3,224,224, got {text[:60]!r}"
-            )
-        if name in shapes:
-            raise SpecError("--input-shape", f"{name[:60]!r} is given twice")
-        shapes[name] = extents
-    return shapes
+
+    def extents(sizes: str) -> tuple[int, ...] | None:
+        numbers = _whole(sizes)
+        return numbers if numbers and 0 not in numbers else None
+
+    return _by_name("--input-shape", "NAME=SIZES such as images=1,3,224,224", texts, extents)
 
 
 def parse_states(texts: list[str] | None) -> dict[str, str] | None:
     """Return {"gates": "gates"} from ["gates=gates"], None for no texts. Raises SpecError."""
-    states: dict[str, str] = {}
-    for text in texts or []:
-        state, equals, layer = text.partition("=")
-        if not (state and equals and layer):
-            raise SpecError("--state", f"must be STATE=LAYER such as gates=gates, got {text[:60]!r}")
-        if state in states:
-            raise SpecError("--state", f"{state[:60]!r} is given twice")
-        states[state] = layer
-    return states or None
+    layer_of = _by_name("--state", "STATE=LAYER such as gates=gates", texts, lambda layer: layer or None)
+    return layer_of or None
 
 
 def parse_input_values(texts: list[str] | None) -> dict[str, bool | float | tuple[float, ...]]:
     """Return {"use_cache_branch": True} from ["use_cache_branch=true"]. Raises SpecError."""
-    values: dict[str, bool | float | tuple[float, ...]] = {}
-    for text in texts or []:
-        name, equals, value = text.rpartition("=")
-        flag = {"true": True, "false": False}.get(value.strip().lower())
-        fits = _NUMBERS_OF_INPUT.fullmatch(value)
-        if not equals or not name or (flag is None and not fits):
-            expected = "must be NAME=VALUE such as use_cache_branch=true or sr=16000"
-            raise SpecError("--input-value", f"{expected}, got {text[:60]!r}")
-        if name in values:
-            raise SpecError("--input-value", f"{name[:60]!r} is given twice")
-        numbers = [_number(part) for part in value.split(",")] if flag is None else []
-        values[name] = flag if flag is not None else numbers[0] if len(numbers) == 1 else tuple(numbers)
-    return values
+
+    def flag_or_numbers(text: str) -> bool | float | tuple[float, ...] | None:
+        flag = {"true": True, "false": False}.get(text.strip().lower())
+        if flag is not None or not _NUMBERS_OF_INPUT.fullmatch(text):
+            return flag
+        numbers = [_number(part) for part in text.split(",")]
+        return numbers[0] if len(numbers) == 1 else tuple(numbers)
+
+    form = "NAME=VALUE such as use_cache_branch=true or sr=16000"
+    return _by_name("--input-value", form, texts, flag_or_numbers)
+
+
+_PARSERS: Mapping[str, Callable[[list[str] | None], Any]] = {
+    "input_shapes": parse_input_shapes,
+    "input_values": parse_input_values,
+    "states": parse_states,
+}
+"""What makes the value of a parameter of a call from the texts of its option."""
 
 
 def _number(text: str) -> float:
@@ -412,10 +424,7 @@ def passed(given: Mapping[str, Any], call: Callable[..., Any]) -> dict[str, Any]
     """
     every = {**given, **given.get("shared", {})}
     taken = {name: every[name] for name in signature_of(call).parameters if name in every}
-    if "input_shapes" in taken:
-        taken["input_shapes"] = parse_input_shapes(taken["input_shapes"])
-    if "states" in taken:
-        taken["states"] = parse_states(taken["states"])
-    if "input_values" in taken:
-        taken["input_values"] = parse_input_values(taken["input_values"])
+    for name, parse in _PARSERS.items():
+        if name in taken:
+            taken[name] = parse(taken[name])
     return taken

@@ -266,7 +266,9 @@ class _Walk:
             if objective.target is not None:
                 self._take(own)
             elif self.best is None:  # of a larger problem a part that is small
-                any(self.all_that_may_be_best(arrays) or self.best for arrays in reversed(self._numbers()))
+                for arrays in reversed(self._numbers()):
+                    if self.all_that_may_be_best(arrays) or self.best:
+                        break
             end_s = stop.spent_s + _WALK * stop.work_s
             reached = self._walk(end_s)
             stop.is_exhausted = not self._ended(end_s)

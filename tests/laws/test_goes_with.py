@@ -77,7 +77,6 @@ SAME = [
     {"at_most", "area"},
     {"start", "partial_start"},
 ]
-SAME += [{"turns", "states"}, {"sequences", "states"}]
 SAME += [{"objective", "interval"}, {"objective", "target"}, {"target", "interval"}, {"layer_bits", "bits"}]
 """Pairs of one option, or of which one includes the other."""
 NEVER_TOGETHER = [

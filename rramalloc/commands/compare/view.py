@@ -93,8 +93,8 @@ def _table(comparison: Comparison, *, efficiency: bool) -> Table:
 def _facts(comparison: Comparison) -> Iterator[Fact]:
     groups = comparison.groups
     if len(groups) > _BELOW:
-        gaps = sorted(first.gap for first, *_ in groups.values())
-        words = f"of the best method: {share(median(gaps))} in the median, {share(gaps[-1])} at most"
+        gaps = [first.gap for first, *_ in groups.values()]
+        words = f"of the best method: {share(median(gaps))} in the median, {share(max(gaps))} at most"
         yield Fact("gap", words)
     else:
         for (network, budget), (first, *_) in groups.items():

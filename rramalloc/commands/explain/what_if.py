@@ -229,8 +229,9 @@ class WhatIfs:
             return WhatIf(change=change, have=have, words=f"{change}: {error}")
         if self.stop.out_of_time:
             return WhatIf(change=change, have=have, words=f"{change}: {NOT_TRIED}")
+        case = replace(self.case, hardware=hardware)
         try:
-            check_command("explain", "explain", replace(self.case, hardware=hardware))
+            check_command("explain", "explain", case)
             if not (self.own.places or _LINKS.isdisjoint(values)):  # a file of an earlier version
                 return self._compared(self.now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)
@@ -240,7 +241,6 @@ class WhatIfs:
                 return WhatIf(change=change, have=have, as_it_is=as_it_is, words=words)
             searched = None
             if share is not None:
-                case = replace(self.case, hardware=hardware)
                 searched = self._searched(case, values, self.now.arrays, share)
         except RramallocError as error:  # other arrays may not hold the network any more
             return WhatIf(change=change, have=have, as_it_is=as_it_is, words=f"{change}: {error}")

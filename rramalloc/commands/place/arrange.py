@@ -293,17 +293,20 @@ def arrange(
         read = improver.timed(_layout_of(kept, graph, held, flows, hardware))
         return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
-    left = _arrays_left(hardware, taken)
-    fillings = _fillings(graph, held, hardware, widths) if not taken else [_in_arrays_left(graph, held, left)]
+    left: Ints | None = None
+    fillings: Iterable[Filled] = _fillings(graph, held, hardware, widths)
+    if taken:
+        left = _arrays_left(hardware, taken)
+        fillings = [_in_arrays_left(graph, held, left)]
     for filled in fillings:
         if starts and improver.stop.out_of_time:
             break
         *rows, tile = filled.assign_pieces_to_copies([each.together for each in held])
         heights = [MAX_LINES if widths is None else 1] * len(held)
         pieces = Pieces.of(held, flows, (rows[0], rows[1], rows[2]), heights, {})
-        layout = _on_best_curve if hardware.kinds is None and not taken else _on_own_tiles
+        layout = _on_best_curve if hardware.kinds is None and left is None else _on_own_tiles
         start = layout(pieces, tile, hardware)
-        if taken:
+        if left is not None:
             start = replace(start, room=left)
         starts.append(improver.striped(start))
     constructed = min(map(_cost, starts))

@@ -694,13 +694,15 @@ def _together(candidate: _Candidate, stored: Stored) -> int:
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
     hardware = candidate.hardware
-    arrays = _together(candidate, stored)
     if hardware.kinds is not None:
-        taken_um2 = _taken(candidate, stored) / NM2_PER_UM2
-        used = {name: max(1, number) for name, number in _of_kinds(candidate, stored).items()}
+        numbers = _of_kinds(candidate, stored)
         return SizedChip(
-            hardware=hardware.with_arrays_of_kinds(used), arrays=arrays, tiles=None, area_um2=taken_um2
+            hardware=hardware.with_arrays_of_kinds({name: max(1, used) for name, used in numbers.items()}),
+            arrays=sum(numbers.values()),
+            tiles=None,
+            area_um2=_taken(candidate, stored) / NM2_PER_UM2,
         )
+    arrays = _together(candidate, stored)
     of_tile = 1 if hardware.chip is None else hardware.chip.arrays_per_tile
     in_tiles, area_nm2 = _chip(hardware, max(arrays, (candidate.tiles or 0) * of_tile))
     area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2
