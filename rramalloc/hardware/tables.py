@@ -314,9 +314,8 @@ class Chip(Record):
 
     @property
     def times_links(self) -> bool:
-        """Whether a hop or a byte between neighbouring tiles or chips takes time."""
-        hops = (self.hop_ns_tile, self.hop_ns_chip)
-        return any((*hops, self.bandwidth_tile_gb_s, self.bandwidth_chip_gb_s))
+        """Whether a hop or a byte between neighbouring tiles or chips takes time; one chip has no links."""
+        return any(getattr(self, name) for name in self.link_fields)
 
     @property
     def tiles_per_chip(self) -> int:

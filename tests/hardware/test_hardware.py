@@ -54,7 +54,8 @@ def test_to_dict_leaves_out_what_is_not_given() -> None:
         "adc_ns": 0.78125,
         "columns_per_adc": 128,
     }
-    assert document["chip"] == {"arrays_per_tile": 96, "tiles": [16, 8], "chips": [1, 1]}
+    of_chip = {"arrays_per_tile": 96, "tiles": [16, 8], "chips": [1, 1], "bandwidth_chip_gb_s": 6.4}
+    assert document["chip"] == of_chip
     assert "memory" not in document
     assert "pj_per_byte" not in document["energy"]
     assert "energy" not in load_hardware("plain").to_dict()

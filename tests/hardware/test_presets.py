@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from rramalloc.api import optimize
 from rramalloc.hardware.components import array_area_nm2, array_leakage_mw
-from rramalloc.hardware.loader import load_hardware
+from rramalloc.hardware.loader import as_hardware, load_hardware
 
 pytestmark = pytest.mark.quick
 
@@ -98,6 +99,36 @@ def test_power_and_area_of_a_published_tile(name: str, tile: Tile) -> None:
     assert power_mw == pytest.approx(tile.power_mw, rel=0.02)
     area_mm2 = (tile.arrays * area_nm2 / 1e6 + periphery_um2) / 1e6
     assert area_mm2 == pytest.approx(tile.area_mm2, rel=0.02)
+
+
+LINKS_GB_S = {
+    "isaac": (None, 6.4),  # table I: HyperTransport; the clock of the routers is not given
+    "isaac-todaes": (12.8, None),  # table 3, between tiles
+    "puma": (32 / 8 / 1.0, 32 / 5.0),  # flits of 32 bits in cycles of 1 ns; 16 values of 2 bytes in 5 ns
+    "mnsim": (20 / 8, None),  # 20 Gbps between tiles
+    "pimcomp": (8.0, 6.4),  # LINK_bandwidth, Hyper_Transport_bandwidth
+    "neurram": (None, None),  # cores have no network
+    "hermes": (None, None),  # what its links carry is not given
+}
+
+
+@pytest.mark.parametrize("name", LINKS_GB_S)
+def test_links_of_a_preset_are_those_of_its_source(name: str) -> None:
+    chip = load_hardware(name).chip
+    assert chip is not None
+    assert (chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s) == LINKS_GB_S[name]
+    assert (chip.hop_ns_tile, chip.hop_ns_chip) == (None, None)  # no source gives the time of a hop
+    assert chip.times_links == (LINKS_GB_S[name][0] is not None)  # all have one chip
+    two = as_hardware(name, None, {"chip.chips": 2}).chip
+    assert two is not None
+    assert two.times_links == any(LINKS_GB_S[name])
+
+
+@pytest.mark.parametrize("name", ["isaac-todaes", "puma", "mnsim", "pimcomp"])
+def test_presets_with_links_are_placed_and_say_what_takes_no_time(name: str) -> None:
+    found = optimize("autoencoder", "x1.5", hardware=name, placed=True, work=1)
+    assert found.places
+    assert found.not_counted == ("hop_ns_tile of [chip]: it is not given, so that it takes no time",)
 
 
 def test_an_array_of_isaac_takes_what_its_table_says() -> None:
