@@ -364,7 +364,7 @@ class Case:
             left = self._left_by_classifiers(taken, arrays)
         else:
             resources, left = self.kinds_within(arrays)
-            storage = replace(storage, weights=resources.weights)
+            storage = storage.with_weights(resources.weights)
         if self.bits is not None:
             nothing = (0,) * len(resources.weights)
             sensitivity = Axis("parts of the sensitivity", MOST_PARTS, nothing, per_part=1)

@@ -423,7 +423,7 @@ class Hardware(HardwareTables):
         array = self.crossbar
         bits = self.precision.weight_bits
         size = f"{array.wordlines} x {array.bitlines}"
-        chips = "" if self.chip is None else f", {self.chip.arrays:,} arrays on chips"
+        chips = "" if self.chip is None else f", {sum(self.chip_arrays):,} arrays on chips"
         return self.name, f"arrays of {size} cells of {array.cell_bits} bits, weights of {bits} bits{chips}"
 
     def view(self, **known: Any) -> View:

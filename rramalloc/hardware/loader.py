@@ -47,6 +47,10 @@ def as_hardware(
         chip = document.get("chip", {} if "arrays_per_tile" in (of_chip or {}) else None)
         if of_chip and isinstance(chip, Mapping):
             document["chip"] = {**of_chip, **chip}
+            kinds = document.get("kinds")
+            if isinstance(kinds, list) and all(isinstance(kind, Mapping) for kind in kinds):
+                # their number is open, too: one tile each, whatever the file says
+                document["kinds"] = [{**kind, "arrays": None, "tiles": 1} for kind in kinds]
         loaded = hardware_of(document, where)
     values = values_of(set_values)
     if crossbar is not None:

@@ -149,6 +149,10 @@ class Storage:
             return replace(Storage.of_copies(demand), weights=self.weights)
         return replace(self, demand=demand, _counts={})
 
+    def with_weights(self, weights: tuple[int, ...]) -> Storage:
+        """Return the storage with other costs of an array of every kind."""
+        return replace(self, weights=weights, _counts={})
+
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:
         """Return the storage of the stages where the mask `chosen` is True."""
         demand = None if self.demand is None else self.demand[chosen]

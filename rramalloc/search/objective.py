@@ -478,9 +478,22 @@ class FewestArrays(Objective):
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
         self.target, self.unit = target, problem.resources.unit
-        if self.unit == "um2" and problem.energy is not None and problem.energy.counts_periphery:
+
+    def under(self, problem: Problem, target: Target) -> FewestArrays:
+        """Return the same objective of another problem and target."""
+        return FewestArrays(problem, target)
+
+    def check_cost(self) -> None:
+        """Raise SpecError where arrays of several kinds cost another thing than is minimised."""
+        resources, energy = self.problem.resources, self.problem.energy
+        if self.unit == "um2" and energy is not None and energy.counts_periphery:
             words = "the area of kinds of arrays is minimised without their tiles, which periphery_um2 adds"
             raise SpecError("objective", f"{words}: leave periphery_um2 out, or limit --at-most area_um2=X")
+        if len(resources.weights) > 1 and resources.unit == "arrays" and not resources.limits_arrays:
+            words = (
+                "objective 'arrays' minimises the area where kinds of arrays are free: give area_um2 of each"
+            )
+            raise SpecError("objective", f"{words} in [energy], or the arrays of each kind")
 
     @override
     def at_least(self, arrays: int, latency_ns: float) -> float:
@@ -500,12 +513,7 @@ class FewestArrays(Objective):
         if len(given) > 1 or (not given and self.problem.limits.at_most is None):
             words = "needs one target: --target, --target-ns, --target-interval or --target-throughput"
             raise SpecError("target", f"objective 'arrays' {words}")
-        resources = self.problem.resources
-        if len(resources.weights) > 1 and resources.unit == "arrays" and not resources.limits_arrays:
-            words = (
-                "objective 'arrays' minimises the area where kinds of arrays are free: give area_um2 of each"
-            )
-            raise SpecError("objective", f"{words} in [energy], or the arrays of each kind")
+        self.check_cost()
         if self.problem.step_time is None and not {"target_steps", "target_interval"}.issuperset(given):
             words = "the hardware has no [timing], so give --target or --target-interval in steps"
             raise SpecError(given[0], f"{words}, or --latency-table")

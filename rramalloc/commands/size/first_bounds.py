@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rramalloc.allocation.case import Case
+from rramalloc.commands.size.question import Minimised, costs_of_kinds
 from rramalloc.errors import TargetError
-from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.demand import demands
 from rramalloc.ndarrays import Ints
@@ -29,11 +29,12 @@ _LONGER = 1 + SAME_SUM  # of a time: steps that exceed it by rounding are counte
 class FirstBounds:
     """Bounds of one network for one goal, on any hardware of a question.
 
-    case: of the network on some hardware; target: what it must reach.
+    case: of the network on some hardware; target: what it must reach; minimise: what arrays of kinds cost.
     """
 
     case: Case
     target: Target
+    minimise: Minimised = "area_um2"
     _demand: dict[object, Ints] = field(default_factory=dict, repr=False)
 
     def least(self, hardware: Hardware) -> Cost:
@@ -55,11 +56,13 @@ class FirstBounds:
     def _of_copies(self, copies: Ints, hardware: Hardware) -> Cost:
         if hardware.kinds is None:
             return Cost(int((copies * self._demand_on(hardware)).sum()))
-        areas = [
-            copies * self._demand_on(of_kind) * (array_area_nm2(of_kind) or 0)
-            for of_kind in hardware.each_kind
+        costs = [
+            copies * self._demand_on(of_kind) * (cost // arrays)
+            for of_kind, (cost, arrays) in zip(
+                hardware.each_kind, costs_of_kinds(hardware, self.minimise), strict=True
+            )
         ]
-        return Cost(int(np.min(areas, axis=0).sum()))
+        return Cost(int(np.min(costs, axis=0).sum()))
 
     def _step_ns(self, hardware: Hardware) -> float | None:
         """Return a lower bound of the time of a step (of a batch with own clocks), None if none is known."""
@@ -97,7 +100,7 @@ class FirstBounds:
 
     def _demand_on(self, hardware: Hardware) -> Ints:
         """Return the arrays of a copy of every stage, in canonical order."""
-        key = hardware.crossbar, hardware.precision, hardware.counting
+        key = hardware.crossbar, hardware.precision, hardware.counting, hardware.processor
         if key not in self._demand:
             case = self.case
             taken = demands(case.network, case.stages.stages, hardware, case.mapping)

@@ -16,7 +16,9 @@ from rramalloc.choices import Mapping as MappingName
 from rramalloc.errors import RramallocError, SpecError
 from rramalloc.files import beside, read_toml
 from rramalloc.hardware.axes import Axes, chosen_hardware
+from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.kinds import MOST_KINDS
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.preset_files import DEFAULT_PRESET, shipped_preset
 from rramalloc.hardware.values import values_of
@@ -29,6 +31,8 @@ MOST_CANDIDATES = 10_000  # by default: at a second of search each they take thr
 _HARDWARE = "hardware"
 """Name of the choice that is a whole hardware."""
 _ARRAYS_PER_TILE = "chip.arrays_per_tile"
+_SITES = MOST_KINDS
+"""Placeholder for the number of tiles, which `size` finds: one of every kind."""
 
 
 _Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
@@ -154,7 +158,9 @@ class SizeQuestion(Record):
                 given = _with_tiles(values_of(self.set_values))
                 per_tile = {**given, **values}.get(_ARRAYS_PER_TILE)
                 of_chip = (
-                    {"tiles": 1} if per_tile in (None, "none") else {"tiles": 1, "arrays_per_tile": per_tile}
+                    {"tiles": _SITES}
+                    if per_tile in (None, "none")
+                    else {"tiles": _SITES, "arrays_per_tile": per_tile}
                 )
                 loaded[place] = as_hardware(base, None, given, of_chip=of_chip)
             return chosen_hardware(loaded[place], _with_tiles(values), remedy)
@@ -168,7 +174,21 @@ class SizeQuestion(Record):
 def _with_tiles(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values with a placeholder number of tiles beside the arrays of each: `size` finds the number."""
     is_given = values.get(_ARRAYS_PER_TILE, "none") not in (None, "none")
-    return {"chip.tiles": 1, **values} if is_given else dict(values)
+    return {"chip.tiles": _SITES, **values} if is_given else dict(values)
+
+
+MILLIONTHS = NM2_PER_UM2
+"""Parts of a um2 or an array in which costs are counted, so that their sums are exact."""
+
+
+def costs_of_kinds(hardware: Hardware, minimise: Minimised) -> tuple[tuple[int, int], ...]:
+    """Return the cost of a tile of every kind, of an array without [chip], and the arrays that it holds."""
+    costs = list[tuple[int, int]]()
+    for own in hardware.each_kind:
+        arrays = 1 if own.chip is None else own.chip.arrays_per_tile
+        area_nm2 = in_tiles_nm2(own, arrays, arrays * (array_area_nm2(own) or 0))
+        costs.append((arrays * MILLIONTHS if minimise == "arrays" else area_nm2, arrays))
+    return tuple(costs)
 
 
 _QUESTION: TypeAdapter[SizeQuestion] = TypeAdapter(SizeQuestion)

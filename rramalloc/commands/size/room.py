@@ -20,5 +20,8 @@ ROOM = Room(
         "size": "view:sizing_view",
     },
     needs=("sweep",),
-    reads={"size": "case limits target interval placed"},
+    reads={
+        "size": "case limits target interval placed",
+        "size --placed": "case -kinds limits target interval placed",
+    },
 )

@@ -22,15 +22,18 @@ from pydantic import TypeAdapter
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import read_allocation
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.check import check_answer
 from rramalloc.allocation.goes_with import check_command, check_question
-from rramalloc.allocation.optimize import checked_allocation, propose
+from rramalloc.allocation.optimize import arrays_in_result, checked_allocation, propose, start_choice
 from rramalloc.allocation.optimize import question as objective_with_start
 from rramalloc.allocation.question import Question
 from rramalloc.commands.size.first_bounds import FirstBounds
 from rramalloc.commands.size.question import (
+    MILLIONTHS,
     SizedNetwork,
     SizeQuestion,
     Stored,
+    costs_of_kinds,
     read_question,
 )
 from rramalloc.commands.size.results import Results
@@ -46,7 +49,7 @@ from rramalloc.commands.size.sizing import (
 from rramalloc.commands.size.task import SizeTask, TaskResult, missed_by, out_of_reach
 from rramalloc.errors import InfeasibleError, LimitError, RramallocError, SpecError, TargetError
 from rramalloc.files import beside
-from rramalloc.hardware.components import NM2_PER_UM2, array_area_nm2, in_tiles_nm2
+from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
 from rramalloc.hardware.tables import MAX_LINES, Chip
@@ -56,8 +59,11 @@ from rramalloc.records import check_effort, parse
 from rramalloc.room import load_from
 from rramalloc.search.cores import cores
 from rramalloc.search.objective import gap_of
+from rramalloc.search.problem import Answer
 from rramalloc.search.resources import Cost
 from rramalloc.search.work import Work
+from rramalloc.timing.access import Absolute
+from rramalloc.timing.figures import totals
 from rramalloc.units import Unit, counted, number_of, plain_quantity, rounded
 from rramalloc.version import __version__
 
@@ -183,7 +189,7 @@ class _OnCandidate:
         if self.found is None:
             return math.inf
         value = float(self.found.objective_value)
-        return value if self.found.hardware.kinds is None else round(value * NM2_PER_UM2)
+        return value if self.found.hardware.kinds is None else round(value * MILLIONTHS)
 
 
 @dataclass(slots=True)
@@ -263,7 +269,7 @@ class _Search:
             for network, case in zip(question.networks, self.cases, strict=True)
         ]
         bounds = [
-            FirstBounds(case, network.wanted)
+            FirstBounds(case, network.wanted, question.minimise)
             for network, case in zip(question.networks, self.cases, strict=True)
         ]
         for candidate in self.candidates:
@@ -293,13 +299,9 @@ class _Search:
         question, where = self.question, f"hardware {hardware.name[:60]!r}"
         if question.minimise == "area_um2" and hardware.kinds is None and array_area_nm2(hardware) is None:
             raise SpecError(where, "energy.area_um2 is missing: give it, or minimise arrays")
-        if hardware.kinds is not None:
-            if hardware.chip is not None:
-                raise SpecError(where, "tiles of kinds are not sized: leave [chip] and tiles of kinds out")
-            if any(array_area_nm2(of_kind) is None for of_kind in hardware.each_kind):
-                raise SpecError(where, "every kind needs an energy.area_um2 for the area of a chip")
-            if question.minimise == "arrays":
-                raise SpecError("minimise", "kinds of arrays have different areas: minimise area_um2")
+        if question.minimise == "area_um2" and hardware.kinds is not None and not hardware.counts_area:
+            words = "every kind needs an energy.area_um2 for the area of a chip"
+            raise SpecError(where, f"{words}: give it, or minimise arrays")
         if question.placed:
             _tiles_of(hardware)
             is_shared = question.stored == "all" and len(question.networks) > 1
@@ -320,7 +322,7 @@ class _Search:
         """
         case = bounds.case.on(hardware)
         asked = Question(objective="arrays", target=bounds.target, placed=self.question.placed)
-        check_command("size", "size", case, asked)
+        check_command("size", "size --placed" if self.question.placed else "size", case, asked)
         check_question(case, asked)
         try:
             return _OnCandidate(bounds.least(hardware))
@@ -331,22 +333,19 @@ class _Search:
     def _bound(self, candidate: _Candidate) -> None:
         """Bound the cost of a candidate by what its networks take at least and at most."""
         stored = self.question.stored
-        candidate.least = self._cost(
-            candidate, _in_all(stored, (on_candidate.least for on_candidate in candidate.networks))
-        )
-        candidate.most = self._cost(candidate, _taken(candidate, stored))
+        taken = _in_all(stored, (on_candidate.least for on_candidate in candidate.networks))
+        if candidate.hardware.kinds is None:
+            ((_, of_tile),) = costs_of_kinds(candidate.hardware, "arrays")
+            candidate.least = self._cost(candidate, [-(-math.ceil(taken) // of_tile)])
+        else:
+            candidate.least = taken / MILLIONTHS
+        if all(on_candidate.found is not None for on_candidate in candidate.networks):
+            candidate.most = self._cost(candidate, _tiles(candidate, stored))
 
-    def _cost(self, candidate: _Candidate, taken: float) -> float:
-        """Return the um2 or arrays of a chip whose arrays cost so much."""
-        hardware = candidate.hardware
-        if math.isinf(taken):
-            return math.inf
-        if hardware.kinds is not None:
-            return taken / NM2_PER_UM2
-        arrays, area_nm2 = _chip(hardware, math.ceil(taken))
-        if self.question.minimise == "arrays":
-            return float(arrays)
-        return (area_nm2 or 0) / NM2_PER_UM2
+    def _cost(self, candidate: _Candidate, tiles: Sequence[float]) -> float:
+        """Return the um2 or arrays of so many tiles of every kind; arrays without [chip]."""
+        costs = costs_of_kinds(candidate.hardware, self.question.minimise)
+        return sum(number * cost for number, (cost, _) in zip(tiles, costs, strict=True)) / MILLIONTHS
 
     @property
     def best(self) -> _Candidate | None:
@@ -399,11 +398,10 @@ class _Search:
 
     def _place_on_tiles(self, candidate: _Candidate, limit: float) -> None:
         """Place the networks of a candidate on as many tiles as they take, or on more below a cost."""
-        of_tile = _tiles_of(candidate.hardware).arrays_per_tile
         alone = [on_candidate.found for on_candidate in candidate.networks]
-        first = -(-_together(candidate, self.question.stored) // of_tile)
+        (first,) = _tiles(candidate, self.question.stored)
         for tiles in range(first, 2 * first + 1, max(1, first // _TILE_STEPS)):
-            cost = self._cost(candidate, tiles * of_tile)
+            cost = self._cost(candidate, [tiles])
             if (tiles > first and cost >= limit) or self.stop.out_of_time:
                 return
             chip = candidate.hardware.with_values({"chip.tiles": tiles, "chip.chips": [1, 1]})
@@ -526,7 +524,13 @@ class _Search:
             start = json.dumps({name: value for name, value in bare.items() if value})
         hardware = with_free_arrays(candidate.hardware).model_copy(update={"set_values": None})
         text = json.dumps(hardware.to_dict())
-        return SizeTask(network, sized, text, on_candidate.least, work, self.question.seed, start)
+        question = self.question
+        kinds = costs_of_kinds(candidate.hardware, question.minimise) if candidate.hardware.kinds else ()
+        if question.stored == "all" and len(self.cases) > 1:  # which share tiles
+            kinds = tuple((cost // arrays, 1) for cost, arrays in kinds)
+        return SizeTask(
+            network, sized, text, kinds, question.minimise, on_candidate.least, work, question.seed, start
+        )
 
     def _take(self, candidate: _Candidate, place: int, result: TaskResult) -> None:
         """Enter the result of a search into a candidate."""
@@ -568,7 +572,8 @@ class _Search:
         """Return the result with the best chip."""
         cost, bound = best.most, min(self.bound, best.most)
         warnings = list[str]()
-        sizes = {candidate.hardware.sizes for candidate in self.candidates}
+        each_array = (own for candidate in self.candidates for own in candidate.hardware.each_kind)
+        sizes = {own.crossbar.size for own in each_array if own.processor is None}
         if self.question.minimise == "arrays" and len(sizes) > 1:
             warnings.append(f"arrays of different sizes count alike: {', '.join(sorted(sizes)[:8])}")
         if self.question.stored == "one" and len(self.question.networks) > 1:
@@ -608,8 +613,7 @@ class _Search:
         """Return the row of a candidate."""
         taken = _in_all(self.question.stored, (on_candidate.least for on_candidate in candidate.networks))
         if candidate.hardware.kinds is not None:  # of its dearest arrays
-            dearest = max(array_area_nm2(of_kind) or 1 for of_kind in candidate.hardware.each_kind)
-            taken /= dearest
+            taken /= max(cost for cost, _ in costs_of_kinds(candidate.hardware, self.question.minimise))
         is_known = not math.isinf(candidate.most) and not candidate.impossible
         is_decided = candidate.is_dropped or all(on_candidate.decided for on_candidate in candidate.networks)
         if candidate.hardware.kinds is not None:  # in turn others may share their kinds better
@@ -623,7 +627,7 @@ class _Search:
             why = candidate.missed
         return Candidate(
             choices=candidate.choices,
-            arrays=(math.ceil(taken), _together(candidate, self.question.stored) if is_known else None),
+            arrays=(math.ceil(taken), sum(_used(candidate, self.question.stored)) if is_known else None),
             cost=(candidate.least, candidate.most if is_known else None),
             why=why or "not finished",
         )
@@ -640,21 +644,14 @@ def _tiles_of(hardware: Hardware) -> Chip:
 def with_free_arrays(hardware: Hardware) -> Hardware:
     """Return the hardware with more tiles and arrays than any network uses: `size` finds their number."""
     chip, kinds = hardware.chip, hardware.kinds
-    if kinds is not None:
-        free_kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
-        return hardware.model_copy(update={"kinds": free_kinds})
     if chip is None:
-        return hardware
-    side = min(MAX_LINES, math.isqrt(MOST_ARRAYS // chip.arrays_per_tile))
+        free_kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds or ())
+        return hardware.model_copy(update={"kinds": free_kinds or None})
+    side = min(MAX_LINES, math.isqrt(MOST_ARRAYS // max(hardware.arrays_per_tile)))
     free = chip.model_copy(update={"tiles": (side, side), "chips": (1, 1)})
-    return hardware.model_copy(update={"chip": free})
-
-
-def _chip(hardware: Hardware, arrays: int) -> tuple[int, int | None]:
-    """Return (arrays, area in nm2) of the smallest chip of whole tiles with at least `arrays` arrays."""
-    array_nm2, chip = array_area_nm2(hardware), hardware.chip
-    in_tiles = arrays if chip is None else -(-arrays // chip.arrays_per_tile) * chip.arrays_per_tile
-    return in_tiles, None if array_nm2 is None else in_tiles_nm2(hardware, in_tiles, in_tiles * array_nm2)
+    of_each = {"tiles": side**2 // max(1, len(kinds or ())), "arrays": None}
+    in_tiles = tuple(kind.model_copy(update=of_each) for kind in kinds or ())
+    return hardware.model_copy(update={"chip": free, "kinds": in_tiles or None})
 
 
 def _in_all(stored: Stored, amounts: Iterable[float]) -> float:
@@ -662,55 +659,42 @@ def _in_all(stored: Stored, amounts: Iterable[float]) -> float:
     return max(amounts) if stored == "one" else sum(amounts)
 
 
-def _taken(candidate: _Candidate, stored: Stored) -> float:
-    """Return what the arrays cost that hold the best allocations known, infinity where one is not known."""
-    if candidate.hardware.kinds is None or any(each.found is None for each in candidate.networks):
-        return _in_all(stored, (on_candidate.most for on_candidate in candidate.networks))
-    areas = [array_area_nm2(of_kind) or 0 for of_kind in candidate.hardware.each_kind]
-    numbers = _of_kinds(candidate, stored).values()
-    return float(sum(area * number for area, number in zip(areas, numbers, strict=True)))
-
-
-def _of_kinds(candidate: _Candidate, stored: Stored) -> dict[str, int]:
+def _used(candidate: _Candidate, stored: Stored) -> list[int]:
     """Return the arrays of every kind that hold the allocations: of each the most, or the sum of all."""
     found = [on_candidate.found for on_candidate in candidate.networks if on_candidate.found is not None]
-    used = [{name: kind.used for name, kind in (each.arrays.by_kind or {}).items()} for each in found]
-    names = [kind.name for kind in candidate.hardware.kinds or ()]
-    return {name: int(_in_all(stored, (each.get(name, 0) for each in used))) for name in names}
+    each = [[kind.used for kind in (own.arrays.by_kind or {}).values()] or [own.arrays.used] for own in found]
+    return [int(_in_all(stored, used)) for used in zip(*each, strict=True)]
 
 
-def _together(candidate: _Candidate, stored: Stored) -> int:
-    """Return the arrays that a chip of a candidate uses."""
-    if candidate.hardware.kinds is not None:
-        return sum(_of_kinds(candidate, stored).values())
-    used = (
-        on_candidate.found.arrays.used
-        for on_candidate in candidate.networks
-        if on_candidate.found is not None
-    )
-    return int(_in_all(stored, used))
+def _tiles(candidate: _Candidate, stored: Stored) -> list[int]:
+    """Return the tiles of every kind that hold the allocations; arrays without [chip]."""
+    each = zip(_used(candidate, stored), costs_of_kinds(candidate.hardware, "arrays"), strict=True)
+    return [-(-used // of_tile) for used, (_, of_tile) in each]
 
 
 def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
-    """Return the chip of a candidate: as many arrays as its networks take, in whole tiles."""
+    """Return the chip of a candidate: as many arrays as its networks take, in whole tiles.
+
+    Its hardware has an array or a tile of the kinds that are not in use.
+    """
     hardware = candidate.hardware
-    if hardware.kinds is not None:
-        numbers = _of_kinds(candidate, stored)
-        return SizedChip(
-            hardware=hardware.with_arrays_of_kinds({name: max(1, used) for name, used in numbers.items()}),
-            arrays=sum(numbers.values()),
-            tiles=None,
-            area_um2=_taken(candidate, stored) / NM2_PER_UM2,
-        )
-    arrays = _together(candidate, stored)
-    of_tile = 1 if hardware.chip is None else hardware.chip.arrays_per_tile
-    in_tiles, area_nm2 = _chip(hardware, max(arrays, (candidate.tiles or 0) * of_tile))
-    area_um2 = None if area_nm2 is None else area_nm2 / NM2_PER_UM2
-    if hardware.chip is None:
-        return SizedChip(hardware=hardware, arrays=arrays, tiles=None, area_um2=area_um2)
-    tiles = in_tiles // hardware.chip.arrays_per_tile
-    sized = hardware.with_values({"chip.tiles": tiles, "chip.chips": [1, 1]})
-    return SizedChip(hardware=sized, arrays=arrays, tiles=tiles, area_um2=area_um2)
+    area_um2 = None
+    tiles = _tiles(candidate, stored) if candidate.tiles is None else [candidate.tiles]
+    if all(array_area_nm2(own) is not None for own in hardware.each_kind):
+        costs = costs_of_kinds(hardware, "area_um2")
+        area_um2 = sum(number * cost for number, (cost, _) in zip(tiles, costs, strict=True)) / MILLIONTHS
+    values: dict[str, Any] = {"chip.tiles": sum(max(1, number) for number in tiles), "chip.chips": [1, 1]}
+    field = "arrays" if hardware.chip is None else "tiles"
+    of_kinds = {
+        f"kinds.{kind.name}.{field}": max(1, own)
+        for kind, own in zip(hardware.kinds or (), tiles, strict=False)
+    }
+    return SizedChip(
+        hardware=hardware.with_values(of_kinds if hardware.chip is None else values | of_kinds),
+        arrays=sum(_used(candidate, stored)),
+        tiles=None if hardware.chip is None else sum(tiles),
+        area_um2=area_um2,
+    )
 
 
 def _network_on(
@@ -721,10 +705,17 @@ def _network_on(
     if found is None:
         raise ValueError("the chosen chip has an allocation of every network")
     (goal,) = network.goal
-    most = chip.arrays if chip.hardware.chip is None else chip.hardware.chip.arrays
+    most = sum(chip.hardware.chip_arrays) or chip.arrays
     case_on_chip = case.on(chip.hardware)
     on_chip = {"warnings": case_on_chip.warnings(most), **case_on_chip.about()}
-    if chip.hardware.kinds is None:
+    if found.places is None:  # placed ones were, on this chip
+        problem = case_on_chip.problem(most)
+        begun = start_choice(problem, read_allocation(found))
+        checked = check_answer(problem, Answer(begun, 0, ""), most, "size")
+        absolute = Absolute.of(checked.problem.step_time, checked.timing)
+        on_chip["arrays"] = arrays_in_result(case_on_chip, most, problem, checked)
+        on_chip |= totals(checked.problem.metrics(checked.timing), absolute, checked.timing.graph)
+    else:
         on_chip["arrays"] = found.arrays.model_copy(update={"budget": most})
     in_ns = network.wanted.target_interval_ns is not None  # an interval is in the unit of its goal
     reached = {

@@ -135,6 +135,13 @@ class Sizing(AnswerRecord):
     candidates: tuple[Candidate, ...]
 
     @property
+    def by_kind(self) -> dict[str, int]:
+        """Arrays of every kind that are used; empty where there is one kind."""
+        each = [network.allocation.arrays.by_kind or {} for network in self.networks]
+        in_all = sum if self.stored == "all" else max
+        return {name: in_all([kinds[name].used for kinds in each]) for name in each[0]}
+
+    @property
     def proof(self) -> str:
         """Proof in words."""
         every = len(self.candidates)
@@ -157,8 +164,9 @@ class Sizing(AnswerRecord):
         chip = self.chip.hardware.chip
         if chip is None:
             return ""
-        words = f"of {number_of(chip.tile_count, 'tile')}"
-        return words if self.minimise == "arrays" else f", {number_of(chip.arrays, 'array')} {words}"
+        words = f"of {number_of(self.chip.tiles or chip.tile_count, 'tile')}"
+        is_said = self.minimise == "arrays" or self.by_kind  # some kind of the hardware may not be in use
+        return words if is_said else f", {number_of(chip.arrays, 'array')} {words}"
 
     def quantity(self, cost: float) -> str:
         """Return a cost in words."""

@@ -62,7 +62,9 @@ def _facts(sizing: Sizing) -> Iterator[Fact]:
         words = f"{network.wanted}{reached} with {number_of(network.arrays, 'array')}"
         yield Fact("network", f"{network.name}, {words}")
     tiles = "" if chip.tiles is None else f" in {number_of(chip.tiles, 'tile')}"
-    arrays = f"{number_of(chip.arrays, 'array')} of {chip.hardware.sizes}{tiles}"
+    each = ", ".join(f"{number:,} {name}" for name, number in sizing.by_kind.items())
+    kinds = f" ({each})" if each else ""
+    arrays = f"{number_of(chip.arrays, 'array')}{kinds} of {chip.hardware.sizes}{tiles}"
     yield Fact("chip", f"{chip.hardware.name}, {arrays}")
     yield Fact(sizing.minimise.partition("_")[0], sizing.cost, sizing.cost_unit, sizing.counted_tiles)
     yield Fact("lower bound", sizing.lower_bound, sizing.cost_unit)

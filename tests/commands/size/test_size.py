@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 import tomli_w
+from laws.kinds import HAND as PAIR
+from laws.kinds import KindsCase
 from laws.kinds import hardware as two_kinds
 from program import run
 
@@ -432,3 +434,85 @@ def test_networks_in_turn_on_kinds(
     assert (found.cost, found.lower_bound, found.chip.area_um2) == (cost, bound, cost)
     assert found.chip.arrays == sum(numbers.values())
     assert {kind.name: kind.arrays for kind in found.chip.hardware.kinds or ()} == {"large": 1} | numbers
+
+
+@pytest.mark.parametrize(
+    ("minimise", "target", "cost", "numbers"),
+    [
+        # both layers on a large tile; a tile of each would take 600
+        ("area_um2", 5, 350.0, {"small": 0, "large": 2}),
+        ("area_um2", 3, 600.0, {"small": 2, "large": 2}),
+        ("area_um2", 2, 1200.0, {"small": 4, "large": 4}),
+        ("arrays", 5, 2.0, {"small": 0, "large": 2}),
+        ("arrays", 3, 4.0, {"small": 2, "large": 2}),
+    ],
+)
+def test_kinds_in_tiles_by_hand(minimise: str, target: int, cost: float, numbers: dict[str, int]) -> None:
+    """Tiles of two arrays of docs/sources/model.md 18: a small one takes 250 um2, a large one 350."""
+    document = two_kinds(None, None).to_dict() | {"chip": {"arrays_per_tile": 2}}
+    document["energy"]["periphery_um2"] = 50.0
+    question = {"networks": [{"network": PAIR, "target": target}], "hardware": document}
+    found = rramalloc.size({**question, "minimise": minimise})
+    assert (found.cost, found.lower_bound, found.by_kind) == (cost, cost, numbers)
+    assert found.chip.tiles == sum(numbers.values()) // 2
+    again = rramalloc.optimize(PAIR, hardware=found.chip.hardware, work=1, progress=False)
+    assert again.makespan <= target
+
+
+@pytest.mark.parametrize(("target", "cost"), [(5, 2.0), (2, 8.0)])
+def test_fewest_arrays_of_kinds_without_areas(target: int, cost: float) -> None:
+    """Each layer once on a large array, or four copies of both."""
+    machine = two_kinds(None, None, areas=False).to_dict()
+    question = {"networks": [{"network": PAIR, "target": target}], "hardware": machine}
+    found = rramalloc.size({**question, "minimise": "arrays"})
+    assert (found.cost, found.lower_bound, found.chip.area_um2) == (cost, cost, None)
+
+
+@pytest.mark.parametrize("number", range(8))
+@pytest.mark.usefixtures("no_enumeration")
+def test_kinds_in_tiles_against_all_allocations(number: int) -> None:
+    """By docs/sources/model.md 20: the fewest whole tiles, by searches alone."""
+    random = Random(number)
+    case = KindsCase.drawn(random)
+    per_tile = {"small": random.choice((1, 2, 3)), "large": random.choice((1, 2, 4))}
+    every = list(case.with_numbers(99).allocations())
+    target = random.choice(sorted({found.makespan for _, found in every})[:4])
+    document, of_tile = case.hardware.to_dict(), {**per_tile}
+    document["chip"] = {"arrays_per_tile": 1}
+    if case.by_area:
+        document["energy"]["periphery_um2"] = periphery = random.choice((30.0, 70.0))
+    for kind in document["kinds"]:
+        del kind["arrays"]
+        kind["chip"] = {"arrays_per_tile": per_tile[kind["name"]]}
+        if case.by_area:
+            area = kind.get("energy", document["energy"])["area_um2"]
+            of_tile[kind["name"]] = per_tile[kind["name"]] * area + periphery
+    costs = list[float]()
+    for given, found in every:
+        used = dict.fromkeys(per_tile, 0)
+        for layer in found.layers:
+            used[given["kind"][layer.name]] += layer.arrays
+        if found.makespan <= target:
+            costs.append(sum(-(-used[name] // per_tile[name]) * of_tile[name] for name in used))
+    question = {"networks": [{"network": case.network, "target": target}], "hardware": document}
+    sized = rramalloc.size({**question, "minimise": "area_um2" if case.by_area else "arrays"})
+    assert sized.lower_bound <= min(costs) == sized.cost
+
+
+def test_energy_is_that_of_the_chip() -> None:
+    """Two arrays that leak 1 mW for 20 ns, and four reads of 1 pJ; not all that any network could use."""
+    energy = {"area_um2": 100.0, "read_pj": 1.0, "leakage_mw": 1.0}
+    machine = {**HARDWARE, "energy": energy, "chip": {"arrays_per_tile": 2}}
+    one = rramalloc.Network.from_document(network(), "n")
+    found = rramalloc.size({"networks": [{"network": one, "target_ns": 20.0}], "hardware": machine})
+    assert found.networks[0].allocation.energy_pj == 44.0
+
+
+def test_bound_of_a_layer_on_a_digital_unit() -> None:
+    """A unit of 900 um2 holds what takes 16 arrays of 100: the bound knows that a copy takes one unit."""
+    timing = {"step_ns": 10.0, "clock": "own", "tick_ns": 1.0}
+    unit = {"name": "digital", "processor": {"macs_per_ns": 64.0, "area_um2": 900.0}}
+    wide = rramalloc.Network.from_document(network(channels=256), "n")
+    machine = {**HARDWARE, "timing": timing, "kinds": [{"name": "analog"}, unit]}
+    found = rramalloc.size({"networks": [{"network": wide, "target_ns": 1e6}], "hardware": machine})
+    assert found.candidates[0].cost == (900.0, 900.0)
