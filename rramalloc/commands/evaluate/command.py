@@ -30,6 +30,7 @@ EVALUATE: Help = {
     "mapping": (None, "How weights lie on crossbars. Left out: the allocations'."),
     "fc": (None, "Where classifiers run. Left out: the allocations', or host."),
     "host": ("LAYER", "Leave layers to the host. Left out: the allocations'."),
+    "placed": (None, "Refused: layers hand their outputs on through storage units, whose bandwidths count."),
 }
 
 

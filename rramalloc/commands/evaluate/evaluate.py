@@ -15,6 +15,7 @@ import numpy as np
 from rramalloc.allocation.allocation_input import AllocationInput, AllocationLike, read_allocation
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
+from rramalloc.allocation.question import Question
 from rramalloc.choices import FullyConnected, HostLike, Mapping, NetworkArguments, ValuesLike
 from rramalloc.commands.evaluate.evaluation import Evaluation, Proposal, ProposedLayer, evaluate_strategies
 from rramalloc.commands.evaluate.strategy import (
@@ -276,6 +277,7 @@ def evaluate(
     fc: FullyConnected | None = None,
     host: HostLike | None = None,
     latency_table: LatencyTableLike | None = None,
+    placed: bool = False,
     **reading: Unpack[NetworkArguments],
 ) -> Evaluation:
     """Time many ways to share a chip out among layers that run one after the other, and find the best.
@@ -309,6 +311,8 @@ def evaluate(
     latency_table
         Measured times of a window of the weight layers, instead of ns_per_byte: a LatencyTable, a file, or a
         dict of its form.
+    placed
+        Refused: one layer hands its output to the next through storage units, whose bandwidths count.
 
     Returns
     -------
@@ -342,7 +346,7 @@ def evaluate(
     options = options or [common.changed(mapping=mapping)]
     for machine, chosen in zip(machines, options, strict=False):
         own = chosen if arrays is not None else common
-        check_command("evaluate", "evaluate", Case(source, machine, own))
+        check_command("evaluate", "evaluate", Case(source, machine, own), Question(placed=placed))
     parameters = chip if isinstance(chip, ChipPerformance) else machines[0].units
     if parameters is None:
         raise SpecError(

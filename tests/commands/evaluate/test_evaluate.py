@@ -14,7 +14,7 @@ from laws.strategies import random_network, randoms
 
 import rramalloc
 from rramalloc.commands.evaluate.strategy import Strategy
-from rramalloc.errors import SpecError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.performance import ChipPerformance
 from rramalloc.network.network import Network
 
@@ -118,3 +118,10 @@ def test_matrices_are_those_of_the_slow_evaluation(
 def test_units_by_themselves_are_not_set(judge: Any) -> None:
     with pytest.raises(SpecError, match="given by themselves"):
         judge(worked.WHOLE, set_values={"units.processors": 2})
+
+
+def test_links_between_tiles_are_refused_by_name(judge: Judge) -> None:
+    """Layers hand their outputs on through storage units: the same bytes would count twice."""
+    words = "placed: counts the transfer between tiles, which evaluate does not take: leave it out"
+    with pytest.raises(UnsupportedError, match=words):
+        judge(worked.WHOLE, placed=True)
