@@ -33,6 +33,7 @@ from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.choices import MAX_ARRAYS, ObjectiveName
 from rramalloc.errors import (
     BudgetError,
+    CapacityError,
     LimitError,
     SolverError,
     SpecError,
@@ -150,7 +151,7 @@ def _succeeds(case: Case, arrays: int, request: Question, stop: Work) -> bool:
         return False
     try:
         _answer(question(case.problem(arrays, advise=False), request), request, stop.nested(stop.work))
-    except (BudgetError, LimitError, SpecError, TargetError):
+    except (BudgetError, CapacityError, LimitError, SpecError, TargetError):
         return False
     return True
 
@@ -182,7 +183,9 @@ def _advise(error: TargetError, case: Case, arrays: int, request: Question, stop
     if stop.out_of_time:
         return
     try:
-        everything = question(unlimited(case.problem(MAX_ARRAYS)), request)
+        # Links are left out: what the chips of the case do not hold has no places on them.
+        alone = replace(case, placed=False).with_stages(case.stages)
+        everything = question(unlimited(alone.problem(MAX_ARRAYS)), request)
         found = _answer(everything, request, stop.nested(stop.work))
     except TargetError as nowhere:
         if not everything.problem.resources.beyond(everything.problem.budget):
@@ -209,7 +212,8 @@ def _advise_on_limit(error: LimitError, case: Case, arrays: int, request: Questi
             target = Target(target_ns=error.limit)
         fewest = Question(objective="arrays", seed=request.seed, target=target)
         with contextlib.suppress(LimitError, SpecError, TargetError):
-            wide = replace(case, at_most=others).with_stages(case.stages).problem(MAX_ARRAYS)
+            alone = replace(case, at_most=others, placed=False).with_stages(case.stages)
+            wide = alone.problem(MAX_ARRAYS)
             found = _answer(question(unlimited(wide), fewest), fewest, stop.nested(stop.work))
             if (enough := _enough(case, found.choice.used, request, stop)) is not None:
                 remedies.append(enough[1])

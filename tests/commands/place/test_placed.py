@@ -30,7 +30,7 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
-from rramalloc.errors import SpecError, TargetError
+from rramalloc.errors import LimitError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Energy, Timing
 from rramalloc.network.network import Network
@@ -309,6 +309,21 @@ def test_a_limit_of_power_is_left_out_of_the_bound() -> None:
     assert found.latency_ns == pytest.approx(3 * (2 + 8 / 0.65), rel=1e-3)
     assert (found.lower_bound, found.energy_pj) == (30.0, 120.0)
     assert [layer.copies for layer in found.layers] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [({"target_interval": "300ns", "sequences": 3}, LimitError), ({"target_ns": 200.0}, TargetError)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_links_keep_from_a_target_is_said_where_the_chip_is_full(
+    asked: dict[str, Any], error: type[Exception]
+) -> None:
+    """c1 takes 5 arrays of 16 rows for its 72 rows, c2 one: all 6; more have no places there."""
+    network = chain(8, 8, side=4, kernel=3)
+    hardware = machine(chip(1, (2, 3), bandwidth_tile_gb_s=0.65), (16, 32), Timing(step_ns=10.0))
+    with pytest.raises(error, match=r"target|interval_ns"):
+        rramalloc.optimize(network, hardware=hardware, placed=True, feeds_back="sequences" in asked, **asked)
 
 
 @pytest.mark.parametrize(
