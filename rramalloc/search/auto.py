@@ -20,6 +20,7 @@ from the textbook (Land, Doig, *Econometrica* 28(3), 1960) in five places, which
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -103,12 +104,15 @@ _TIE_S = 0.5
 _TIE_WORK = 4  # units of one of these searches
 
 
-def solve(problem: Problem, stop: Work, seed: int) -> Answer:
+def solve(
+    problem: Problem, stop: Work, seed: int, *, every: Callable[[Choice], object] | None = None
+) -> Answer:
     """Minimise the exact makespan. Same problem, work, gap and seed give the same answer.
 
-    Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in bound/ and kernels/.
+    every: called with each incumbent. Source: docs/sources/model.md 4, 6, 8 and 10; bounds as in bound/ and
+    kernels/.
     """
-    return solve_to_target(problem, stop, seed, 0)
+    return solve_to_target(problem, stop, seed, 0, every=every)
 
 
 def solve_to_target(
@@ -119,12 +123,13 @@ def solve_to_target(
     *,
     menu: Menu | None = None,
     warm_start: WarmStart = COLD_START,
+    every: Callable[[Choice], object] | None = None,
 ) -> Answer:
     """Solve until an allocation takes at most `target` steps or none can be as fast; 0: no target.
 
-    menu: the modes that are allowed, all of them if left out.
+    menu: the modes that are allowed, all of them if left out; every: called with each incumbent.
     """
-    search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem, stop), warm_start)
+    search = AutoSearch(problem, stop, seed, target, menu or Menu.of(problem, stop), warm_start, every)
     state = search.run()
     best, proof = state.best, search.proof(state)
     # Departure 5. Boxes prove the fewest arrays themselves; of modes `solve_with_ties` seeks them.
@@ -215,7 +220,8 @@ class _Part:
 class AutoSearch:
     """The search of one problem, as init, step and terminate over a `SearchState`.
 
-    target: a makespan that is good enough, 0 for none; stop: is charged for all that is done.
+    target: a makespan that is good enough, 0 for none; stop: is charged for all that is done; every: called
+    with each incumbent.
     """
 
     problem: Problem
@@ -224,6 +230,7 @@ class AutoSearch:
     target: int
     menu: Menu
     warm_start: WarmStart = COLD_START
+    every: Callable[[Choice], object] | None = None
 
     def run(self) -> SearchState:
         """Start with the smallest interval, then take turns."""
@@ -370,6 +377,8 @@ class AutoSearch:
             if found.makespan < state.best.makespan:
                 state.progress_s = self._spent_s(state)
             state.best = found
+            if self.every is not None:
+                self.every(found)
 
     def _report(self, state: SearchState) -> None:
         """Note incumbent and bound where one of them is new."""

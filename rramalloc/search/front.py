@@ -251,8 +251,8 @@ def front_of(
 ) -> Front:
     """Return all non-dominated points of two quantities of a problem, each with a bound of the second.
 
-    Same problem, work and seed give the same front.
-    Source: docs/sources/model.md 8, `pareto`.
+    Same problem, work and seed give the same front, and more work no worse one: searches of rising work
+    follow each other. Source: docs/sources/model.md 8, `pareto`.
     """
     every = every_choice(across.problem, stop)
     if every is not None:
@@ -262,6 +262,51 @@ def front_of(
             for value in [along.value(found)]
         ]
         return Front(tuple(undominated(points)), 1)
+    fronts = list[Front]()
+    for share in stop.rungs():
+        fronts.append(_front_of(across, along, share, seed, _part_of(on_progress, share, stop)))
+        front = _merged(fronts)
+        is_closed = all(stop.close_enough(point.value, point.lower_bound) for point in front.points)
+        if is_closed or not share.counts:  # what counts no work finds the same with more of it
+            break
+    return front
+
+
+def _part_of(on_progress: FrontProgress | None, share: Work, stop: Work) -> FrontProgress | None:
+    """Return the callback of one search among those of the front."""
+    if on_progress is None:
+        return None
+    begun_s = stop.spent_s
+    return lambda points, part: on_progress(
+        points, (begun_s + part * share.work_s) / (begun_s + max(stop.work_s, share.work_s))
+    )
+
+
+def _merged(fronts: Sequence[Front]) -> Front:
+    """Return what no point of any front of the same two quantities dominates, with their highest bounds."""
+    kept = undominated(point for front in fronts for point in front.points)
+    bounds = list[float]()
+    for end in [*(point.across for point in kept[1:]), math.inf]:
+        # Of each front the bound that holds up to `end`, or beyond it.
+        each = (
+            next(
+                point.lower_bound
+                for point, after in zip(front.points, [*front.points[1:], None], strict=True)
+                if after is None or after.across >= end
+            )
+            for front in fronts
+        )
+        bounds.append(max(each))
+    points = (
+        point._replace(lower_bound=min(point.value, bound)) for point, bound in zip(kept, bounds, strict=True)
+    )
+    return Front(tuple(points), fronts[-1].resolution, max(front.before for front in fronts))
+
+
+def _front_of(
+    across: Quantity, along: Quantity, stop: Work, seed: int, on_progress: FrontProgress | None
+) -> Front:
+    """Search the front once."""
     if isinstance(across, FewestArrays) and isinstance(along, TimeObjective):
         front = of_arrays(along, stop, seed, on_progress)
         each = (

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rramalloc.choices import DEFAULT_WORK
 from rramalloc.errors import BudgetError
 from rramalloc.rounding import SAME_PRODUCT
 from rramalloc.search import cost
@@ -74,7 +75,7 @@ def search_of_fewest(problem: Problem, stop: Work, target_ns: float) -> StepSear
         while low < high:
             middle = (low + high) // 2
             fitting = limited_to(replace(problem, budget=Cost(middle)), int(length))
-            share = stop.nested(stop.work)
+            share = stop.nested(DEFAULT_WORK)  # whatever is allowed, so that a longer search does the same
             least = least_access(fitting, share)
             stop.charge(share.spent_s)
             search.incumbent.propose(least.choice)
@@ -112,7 +113,9 @@ def least_product(problem: Problem, stop: Work) -> tuple[Incumbent, float]:
         limited = limited_to(problem, int(length))
         if not step_time_of(problem).shared:
             return StepBound(length * _least_longest_access(limited, least_ns, incumbent))
-        fed = least_access(limited, stop.nested(stop.work))
+        share = stop.nested(DEFAULT_WORK)
+        fed = least_access(limited, share)
+        stop.charge(share.spent_s)
         incumbent.propose(fed.choice)
         return StepBound(length * max(least_ns, fed.lower_bound))
 

@@ -106,6 +106,34 @@ class UnderLimits(RangedByArrays):
 
     @override
     def search(self, stop: Work, seed: int) -> Answer:
+        """Return the best of searches with more and more work: what they begin with depends on that."""
+        answers = list[Answer]()
+        found: Answer | None = None
+        unmet: RramallocError | None = None
+        for share in stop.rungs():
+            try:
+                answers.append(self._search(share, seed))
+            except (LimitError, TargetError) as error:
+                if error.proven:
+                    raise
+                unmet = error
+                continue
+            best = min(answers, key=lambda answer: (self.value(answer.choice), answer.choice.arrays))
+            bound = max(answer.lower_bound for answer in answers)
+            last = answers[-1]
+            gap = gap_of(self.value(best.choice), bound)
+            proof = last.proof
+            if gap <= SAME_SUM < gap_of(self.value(last.choice), last.lower_bound):
+                proof = "proven optimal under the limits, by searches with different work"
+            found = replace(best, lower_bound=bound, proof=proof)
+            if gap <= max(stop.gap, SAME_SUM):
+                break
+        if found is None:
+            raise unmet or AssertionError("a search ends with an answer or an error")
+        return found
+
+    def _search(self, stop: Work, seed: int) -> Answer:
+        """Search once: without the limits, and where that breaks one, over ranges of arrays."""
         share = stop.nested(stop.work)
         try:
             answer = self.inner.solve(share, seed)

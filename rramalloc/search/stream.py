@@ -94,7 +94,8 @@ def solve(problem: Problem, stop: Work, seed: int, inputs: int) -> Answer:
         bound = close_ranges(pieces, search.parts, incumbent, share)
         if stop.is_open(incumbent.value, bound):
             alone = stop.nested(stop.work)
-            incumbent.propose(solve_makespan(problem, alone, seed).choice)
+            # Every incumbent: a longer search ends with another one, which may stream more slowly.
+            incumbent.propose(solve_makespan(problem, alone, seed, every=incumbent.propose).choice)
             stop.charge(alone.spent_s)
     stop.charge(share.taken())
     least = math.ceil(min(bound, incumbent.value))

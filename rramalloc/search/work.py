@@ -20,6 +20,9 @@ from rramalloc.status import Stopped
 
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core."""
+_RUNG = (
+    5  # times the work of the search before, where searches are begun again: they take 1.25 times the last
+)
 
 _FIRST_PLAN_S = 0.5
 """Counted seconds that a search plans with at first. With 1 s, and twice what was spent later, bounds of 16
@@ -107,6 +110,26 @@ class Work:
         own.counts = own.is_exhausted = own.is_over = False
         return own
 
+    def rungs(self) -> Iterator[Work]:
+        """Yield searches within this one of rising work, which is charged: 1, 4, 20, 100, 500 ... units.
+
+        For what does not go on where a shorter search ended. The best of all of them never gets worse with
+        more work, since more work only adds searches. None follows the end of time.
+        """
+        works = [DEFAULT_WORK]
+        while works[0] > 1:
+            works.insert(0, max(1, works[0] // _RUNG))
+        while works[-1] * _RUNG <= self.work:
+            works.append(works[-1] * _RUNG)
+        for work in [each for each in works if each <= self.work] or [self.work]:
+            share = self.nested(work)
+            try:
+                yield share
+            finally:  # also where the caller needs no other
+                self.charge(share.spent_s)
+            if self.out_of_time:
+                return
+
     def reporting_to(self, tell: Tell | None, what: str) -> Work:
         """Return a copy that reports every improvement to `tell`, under the name `what`."""
         if tell is None:
@@ -181,7 +204,7 @@ class Work:
         if self.out_of_time:
             raise OutOfTime
 
-    def close_enough(self, best: int, bound: int) -> bool:
+    def close_enough(self, best: float, bound: float) -> bool:
         """Return True if best and bound are within the gap asked for."""
         return best - bound <= self.gap * best
 

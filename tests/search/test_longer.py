@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from rramalloc import optimize
+from rramalloc import optimize, pareto
 from rramalloc.methods.one_pass import ONE_PASS
 from rramalloc.methods.registry import method_named
+from rramalloc.network.shipped import shipped_names, shipped_text
 from rramalloc.search.work import Work
 
-WORKS = (1, 2, 5, 10)
+SOAK = int(os.environ.get("RRAMALLOC_SOAK_LONGER", "0"))
+"""Shipped networks, the smallest files first, at three budgets with three questions: hours for all."""
+WORKS = (1, 2, 5, 10, 20, 50, 100) if SOAK else (1, 2, 5, 10)
+_LIMITED: dict[str, Any] = {"hardware": "isaac", "at_most": {"power_mw": 5411}}
 CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("mobilenet_v1", "x4", {}),  # isaac: 196 steps, of which a search with work 2 once found 197
     ("vgg19", "x2", {}),  # proportional and isaac were better than 20 units of work
@@ -21,6 +26,13 @@ CASES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("resnet8", "x4", {"inputs": 5}),
     ("resnet8", "x4", {"mapping": "sdk"}),
     ("resnet8", "x4", {"objective": "arrays", "target": 160}),
+    ("resnet8", "x4", _LIMITED),  # the fastest one takes 5,578 mW
+    *(
+        (network, arrays, question)
+        for network in sorted(shipped_names(), key=lambda name: len(shipped_text(name)))[:SOAK]
+        for arrays in ("x2", "x4", "x16")
+        for question in ({}, {"mapping": "sdk"}, {"inputs": 5})
+    ),
 )
 
 
@@ -34,10 +46,24 @@ def test_no_value_rises_with_work_and_none_is_above_a_one_pass_method(
     assert values == sorted(values, reverse=True)
     if question.get("objective") == "arrays":  # other methods know no target
         return
-    for name in ONE_PASS:
+    for name in ONE_PASS if "at_most" not in question else ():  # nor limits
         if method_named(name).needs in ("", question.get("mapping", "im2col")):
             cheap = optimize(network, arrays, method=name, work=0, **question)
             assert values[0] <= cheap.objective_value
+
+
+@pytest.mark.parametrize(
+    ("network", "arrays", "mapping"), [("alexnet", 700, "im2col"), ("resnet8", 60, "sdk")]
+)
+def test_no_point_of_a_front_is_lost_with_more_work(network: str, arrays: int, mapping: str) -> None:
+    """Each point of a shorter search is on the front of a longer one, or a better one is."""
+    fronts = [
+        [(point.arrays, point.value) for point in pareto(network, arrays, mapping=mapping, work=work).points]
+        for work in (1, 4, 20)
+    ]
+    for shorter, longer in pairwise(fronts):
+        for used, value in shorter:
+            assert any(arrays <= used and least <= value for arrays, least in longer)
 
 
 def test_the_history_of_a_longer_search_begins_as_that_of_a_shorter_one() -> None:
