@@ -14,7 +14,6 @@ import numpy as np
 from rramalloc.allocation.allocation import NetworkId
 from rramalloc.allocation.budgets import budget, budgets
 from rramalloc.allocation.case_arguments import DEFAULTS, MappedArguments, SearchArguments, TargetArguments
-from rramalloc.allocation.goes_with import refusal
 from rramalloc.allocation.layer_bits import BitTable
 from rramalloc.allocation.limits import CopyLimits, at_most_of, copy_limits, divisors_within
 from rramalloc.allocation.remedies import of_budget
@@ -392,8 +391,6 @@ class Case:
         """Limits of quantities; that of an interval is also of the latency where the network feeds back."""
         longest_ns = self.at_most.get("interval_ns")
         sequences = self.network.sequences
-        if longest_ns is not None and sequences is None and self.network.states:
-            raise refusal("states", "a limit of the interval", "states")
         if sequences is None or longest_ns is None:
             return self.at_most
         # Of one sequence the busiest stage never takes longer than the latency.

@@ -11,12 +11,13 @@ written anew by docs/generate.py, and tests/laws/test_goes_with.py then asks for
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from rramalloc.errors import UnsupportedError
 from rramalloc.methods.method import Method
 from rramalloc.methods.registry import METHODS, method_named
+from rramalloc.network.node import Node
 from rramalloc.room import installed, rooms
 from rramalloc.search.objective import OBJECTIVES
 
@@ -25,11 +26,14 @@ Question = Any
 """Both import this module."""
 
 
+Remedies = Callable[[str], Sequence[str]]
+
+
 class Feature(NamedTuple):
     """Property of a case or of a question that not everything reads.
 
     words: what it is, behind the place it is found in; remedy: how to do without; is_in: whether a case or a
-    question has it; where: the option that it is of, "" for the hardware.
+    question has it, or the place where; where: the option that it is of, "" for the hardware.
     """
 
     words: str
@@ -38,9 +42,9 @@ class Feature(NamedTuple):
     where: str = ""
 
 
-def _has_bits(case: Case) -> bool:
-    """Return True if layers have bits of weights or inputs of their own."""
-    return any(stage.weight_bits or stage.input_bits for stage in case.network.stages)
+def _first(case: Case, nodes: Iterable[Node]) -> str:
+    """Return the place of the first node as messages name it, "" if there is none."""
+    return next((f"{case.network.where}: node {node.name[:60]!r}" for node in nodes), "")
 
 
 OF_CASE = {
@@ -49,6 +53,11 @@ OF_CASE = {
     ),
     "counting": Feature(
         "counts arrays as [counting] does", "leave the table out", lambda case: case.hardware.counting
+    ),
+    "first_fit": Feature(
+        "fills tiles first fit",
+        'take row_blocks = "anywhere"',
+        lambda case: case.hardware.counting is not None and case.hardware.counting.row_blocks == "first_fit",
     ),
     "own_clock": Feature(
         "gives layers clocks of their own",
@@ -63,10 +72,25 @@ OF_CASE = {
     "images": Feature(
         "computes several images",
         "allocate a network of one image",
-        lambda case: max(shape.images for shape in case.network.shapes.values()) > 1,
+        lambda case: _first(
+            case, (node for node in case.network.nodes if case.network.shapes[node.name].images > 1)
+        ),
         "network",
     ),
-    "layer_bits": Feature("has layers with bits of their own", "leave them out", _has_bits, "network"),
+    "layer_bits": Feature(
+        "has other bits than the first layer",
+        "leave them out",
+        lambda case: _first(
+            case,
+            (
+                stage
+                for stage in case.network.stages
+                if case.hardware.of_layer(stage).precision
+                != case.hardware.of_layer(case.network.stages[0]).precision
+            ),
+        ),
+        "network",
+    ),
     "turns": Feature(
         "the next input needs this one's output",
         "--no-feeds-back",
@@ -91,6 +115,12 @@ OF_CASE = {
         lambda case: case.mapping.mapping == "sdk",
         "mapping",
     ),
+    "host": Feature(
+        "is left to the host and no classifier",
+        "leave it out",
+        lambda case: _first(case, case.mapping.left_out(case.network)),
+        "host",
+    ),
     "fold": Feature("changes the shape of filters", "leave it out", lambda case: case.mapping.fold, "fold"),
     "latency_table": Feature(
         "replaces the time of a step", "leave it out", lambda case: case.measured, "latency_table"
@@ -102,6 +132,9 @@ OF_CASE = {
         "leave these out",
         lambda case: set(case.at_most) - {"area_um2"},
         "at_most",
+    ),
+    "interval_limit": Feature(
+        "limits interval_ns", "leave it out", lambda case: "interval_ns" in case.at_most, "at_most"
     ),
     "area": Feature("limits area_um2", "leave it out", lambda case: "area_um2" in case.at_most, "at_most"),
 }
@@ -117,6 +150,12 @@ OF_QUESTION = {
         "makes the objective 'arrays'",
         "leave it out",
         lambda question: question.target.given,
+        "target",
+    ),
+    "interval_target": Feature(
+        "is a target of the interval",
+        "take a target of the latency",
+        lambda question: question.target.is_of_interval,
         "target",
     ),
     "inputs": Feature(
@@ -144,19 +183,28 @@ OF_QUESTION = {
 FEATURES = OF_CASE | OF_QUESTION
 """Every feature by its name."""
 GROUPS = {
-    "case": "kinds counting own_clock links images layer_bits turns sequences states sdk fold latency_table",
-    "limits": "copies copies_divide at_most area",
-    "question": "objective target interval inputs start partial_start bits placed method",
+    "case": "kinds counting first_fit own_clock links images layer_bits turns sequences states sdk"
+    " host fold latency_table",
+    "limits": "copies copies_divide at_most interval_limit area",
+    "question": "objective target interval_target interval inputs start partial_start bits placed method",
 }
 """Names in `reads` that stand for several features; a new feature joins one when all that name it read it."""
 OPTIONS = {
-    "bits": "case -latency_table limits objective target interval inputs placed",
-    "start": "case limits objective target interval inputs partial_start placed",
-    "partial_start": "case -kinds limits objective target interval inputs start placed",
+    "bits": "case -latency_table limits objective target interval_target interval inputs placed",
+    "start": "case limits objective target interval_target interval inputs partial_start placed",
+    "partial_start": "case -kinds limits objective target interval_target interval inputs start placed",
     "inputs": "case -sequences -states limits start partial_start bits placed method",
-    "interval": "case -sequences -states limits objective target start partial_start bits placed",
+    "interval": "case -sequences -states limits question -interval -inputs -method",
+    "interval_target": "case -states limits question",
+    "interval_limit": "case -states limits question",
 }
-"""What options of a question go with; interval: the objective, alone or of a front."""
+"""What options of a question, and limits of a case, go with; interval: the objective, alone or of a front."""
+_LABELS = {
+    "interval": "an interval",
+    "interval_target": "a target of the interval",
+    "interval_limit": "a limit of the interval",
+}
+"""What messages call those that are no options by name."""
 
 
 def names(reads: str) -> frozenset[str]:
@@ -170,28 +218,43 @@ def names(reads: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def refusal(feature: str, reader: str, where: str) -> UnsupportedError:
-    """Return the error that a reader does not take a feature, found at `where`."""
+def refusal(feature: str, reader: str, where: str, remedies: Sequence[str] | None = None) -> UnsupportedError:
+    """Return the error that a reader does not take a feature, found at `where`; remedies: in place of its."""
     row = FEATURES[feature]
-    return UnsupportedError(where, f"{row.words}, which {reader} does not take", [row.remedy])
+    words = f"{row.words}, which {reader} does not take"
+    return UnsupportedError(where, words, [row.remedy] if remedies is None else remedies)
 
 
-def check(reader: str, reads: str, case: Case | None = None, question: Question | None = None) -> None:
+def check(
+    reader: str,
+    reads: str,
+    case: Case | None = None,
+    question: Question | None = None,
+    remedies: Remedies | None = None,
+) -> None:
     """Raise UnsupportedError if a case or a question has a feature that `reads` does not name.
 
-    reader: what reads, as a message calls it.
+    reader: what reads, as a message calls it; remedies: that were tried, by the feature.
     """
     known = names(reads)
     for asked, features in ((case, OF_CASE), (question, OF_QUESTION)):
         for name, feature in features.items() if asked is not None else ():
-            if name not in known and feature.is_in(asked):
+            if name not in known and (found := feature.is_in(asked)):
                 machine = "" if case is None else f"hardware {case.hardware.name[:60]!r}"
-                raise refusal(name, reader, feature.where or machine)
+                where = found if isinstance(found, str) else feature.where or machine
+                raise refusal(name, reader, where, None if remedies is None else remedies(name))
 
 
-def check_command(room: str, name: str, case: Case, question: Question | None = None) -> None:
-    """Raise UnsupportedError if a command, or an option that a room brings, does not take a feature."""
-    check(name, installed()[room].reads[name], case, question)
+def check_command(
+    room: str, name: str, case: Case, question: Question | None = None, remedies: Remedies | None = None
+) -> None:
+    """Raise UnsupportedError if a command, or an option that a room brings, or a limit of the case does not
+    take a feature.
+    """
+    check(name, installed()[room].reads[name], case, question, remedies)
+    for option in OPTIONS:
+        if option in OF_CASE and OF_CASE[option].is_in(case):
+            check_option(option, case, question)
 
 
 def takes(room: str, name: str, case: Case, question: Question) -> bool:
@@ -214,15 +277,13 @@ def check_question(case: Case, question: Question) -> None:
     """Raise UnsupportedError if the objective, the method or an option does not take a feature."""
     check(f"objective {question.objective!r}", OBJECTIVES[question.objective].reads, case, question)
     check(f"method {question.method!r}", question.way.reads, case, question)
-    if question.target.is_of_interval and OF_CASE["states"].is_in(case):
-        raise refusal("states", "a target of the interval", "states")
     for name in OPTIONS:
-        if OF_QUESTION[name].is_in(question):
+        if name in OF_QUESTION and OF_QUESTION[name].is_in(question):
             check_option(name, case, question)
 
 
 def _label(option: str) -> str:
-    return "an interval" if option == "interval" else f"--{option.replace('_', '-')}"
+    return _LABELS.get(option, f"--{option.replace('_', '-')}")
 
 
 def fits(method: Method, case: Case) -> bool:

@@ -94,6 +94,12 @@ class MappingOptions(Record):
         matched = (names_like("host", pattern, layers, "weight layer") for pattern in self.host)
         return set(chain.from_iterable(matched))
 
+    def left_out(self, network: Network) -> list[Stage]:
+        """Return the layers that `host` names and that are no classifiers. Raises SpecError."""
+        hosted = self.hosted(network)
+        left = (stage for stage in network.stages if stage.name in hosted)
+        return [stage for stage in left if not network.is_classifier(stage)]
+
     def host_notes(self, network: Network) -> tuple[str, ...]:
         """Return a note if `fc` leaves nearly all weights of a network to the host, else nothing.
 

@@ -163,9 +163,11 @@ class Network(Result):
     @cached_property
     def only_classifiers(self) -> bool:
         """Whether all stages are linear layers on a single pixel: then none is left to the host."""
-        return bool(self.stages) and all(
-            isinstance(stage, Linear) and self.shapes[stage.name].pixels == 1 for stage in self.stages
-        )
+        return bool(self.stages) and all(map(self.is_classifier, self.stages))
+
+    def is_classifier(self, node: Node) -> bool:
+        """Return True for a linear layer on a single pixel, wherever it is computed."""
+        return isinstance(node, Linear) and self.shapes[node.name].pixels == 1
 
     @cached_property
     def kinds(self) -> FrozenDict[str, str]:

@@ -473,7 +473,7 @@ class FewestArrays(Objective):
     """Arrays used, of the allocations that meet a target of latency, interval or throughput."""
 
     name, label = "arrays", "arrays"
-    reads = "case limits target interval start partial_start bits placed"
+    reads = "case limits target interval_target interval start partial_start bits placed"
 
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)

@@ -123,7 +123,7 @@ def test_a_file_with_host_layers_is_reproduced(files: tuple[Path, Path], tmp_pat
         assert [layer.computed for layer in verified.layers] == ["arrays", "host", "arrays", "host"]
         exported = rramalloc.export(network, path, "json", **given)
         assert json.loads(exported.files[0].text)["host"] == ["c2"]
-    with pytest.raises(UnsupportedError, match=r"node 'c2' .* left to the host, MNSIM computes all"):
+    with pytest.raises(UnsupportedError, match=r"node 'c2': is left to the host.* which MNSIM does not take"):
         rramalloc.export(network, path, "mnsim")
     assert rramalloc.explain(network, allocation=path).makespan == allocation.makespan
     page = tmp_path / "r.html"

@@ -12,7 +12,7 @@ from program import run
 
 import rramalloc
 from rramalloc.allocation.goes_with import FEATURES, OF_CASE, Feature, readers
-from rramalloc.errors import UnsupportedError
+from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.room import installed
 from rramalloc.timing.latency_table import LatencyRow, LatencyTable
@@ -44,6 +44,7 @@ KINDS = [
 ON_HARDWARE: dict[str, dict[str, Any]] = {
     "kinds": {"kinds": KINDS},
     "counting": {"counting": {"groups": "dense", "classifiers": "stored", "row_blocks": "anywhere"}},
+    "first_fit": {"counting": {"groups": "dense", "classifiers": "stored", "row_blocks": "first_fit"}},
     "own_clock": {"timing": {"step_ns": 10.0, "clock": "own", "tick_ns": 1.0}},
     "links": {"chip": CHIP | LINKS},
 }
@@ -53,15 +54,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "sequences": {"feeds_back": True, "sequences": 2},
     "states": {"states": {"a": "a"}},
     "sdk": {"mapping": "sdk"},
+    "host": {"host": "b"},
     "fold": {"mapping": "kernel_split", "fold": True},
     "latency_table": {"latency_table": "table.json"},
     "copies": {"copies": ["a=2"]},
     "copies_divide": {"copies_divide": "width"},
     "at_most": {"at_most": ["energy_pj=1J"]},
+    "interval_limit": {"at_most": ["interval_ns=1ms"]},
     "area": {"at_most": ["area_um2=1mm2"]},
     "objective": {"objective": "energy"},
     "interval": {"objective": "interval"},
     "target": {"target_ns": "1ms"},
+    "interval_target": {"target_interval": "1ms"},
     "inputs": {"inputs": 2},
     "start": {"start": "start.json"},
     "partial_start": {"start": "start.json", "partial_start": True},
@@ -75,17 +79,29 @@ SAME = [
     {"turns", "states"},
     {"sequences", "states"},
     {"at_most", "area"},
+    {"at_most", "interval_limit"},
+    {"interval_limit", "area"},
+    {"target", "interval_target"},
+    {"counting", "first_fit"},
     {"start", "partial_start"},
 ]
 SAME += [{"objective", "interval"}, {"objective", "target"}, {"target", "interval"}, {"layer_bits", "bits"}]
-"""Pairs of one option, or of which one includes the other."""
+SAME += [
+    {"objective", "interval_target"},
+    {"interval", "interval_target"},
+    {"kinds", "own_tiles"},
+    {"kinds", "first_fit"},
+]
+"""Pairs of one option or table, or of which one includes the other."""
 NEVER_TOGETHER = [
     {"kinds", "start"},
     {"kinds", "partial_start"},
     {"bits", "start"},
     {"bits", "partial_start"},
+    {"host", "start"},
+    {"host", "partial_start"},
 ]
-"""A start on a hardware of kinds names them."""
+"""A start on a hardware of kinds names them, and has copies of layers on arrays alone."""
 COMMANDS = {
     "optimize": "optimize n.json --arrays 16 --work 1",
     "inspect": "inspect n.json",
@@ -103,13 +119,15 @@ COMMANDS = {
     "place": "place n.json --allocation a.json --work 0",
     "verify": "verify n.json --allocation a.json",
     "export": "export n.json --allocation a.json --to json -o out.json",
+    "--to TOOL": "export n.json --allocation a.json --to pimsyn --check",
+    "chiplet cost": "chiplet cost n.json --allocation a.json --placement p.json",
 }
 """A command line of everything that the rooms say of themselves."""
 BY_FILE = {"evaluate": ("fold", "turns", "sequences", "states")}
 """What comes with an allocation, and has no option."""
 OWN_OBJECTIVES = ("size", "size --placed", "explain", "pareto", "compare")
-ELSEWHERE = {"sweep", "chiplet cost"}
-"""Of lists in a file, and of a placement."""
+SWEPT = {"objective": "objectives", "method": "methods", "mapping": "mappings"}
+"""Options that are lists in the file of a sweep."""
 COUNTS_LINKS = {"--placed", "size --placed", "place", "chiplet optimize"}
 """Whose times have the transfers between tiles in them."""
 
@@ -174,7 +192,7 @@ def words_of(options: dict[str, Any]) -> list[str]:
 def test_every_feature_and_every_reader_is_asked() -> None:
     assert {*FEATURES} == {*ON_HARDWARE, *OPTIONS, *OF_NETWORK}
     told = {name for room in installed().values() for name in room.reads}
-    assert told == {*COMMANDS, *ELSEWHERE}
+    assert told == {*COMMANDS, "sweep"}
 
 
 @pytest.mark.parametrize("reader", COMMANDS)
@@ -182,16 +200,21 @@ def test_a_command_answers_or_refuses(reader: str) -> None:
     command = COMMANDS[reader].split()
     of_file = "--allocation" in command
     for name in FEATURES:
-        features = {name} | ({"placed"} if reader.endswith("--placed") else set())
+        features = {name} | ({"placed"} if reader.endswith("--placed") or reader == "chiplet cost" else set())
         options = options_of(features) | ({} if name != "placed" else {"placed": True})
         network = network_with(features)
-        if {"objective", "target", "interval"} & features and reader in OWN_OBJECTIVES:
+        if {"objective", "target", "interval_target", "interval"} & features and reader in OWN_OBJECTIVES:
             continue
         if name not in OF_CASE and of_file:
             continue
         Path("n.json").write_text(json.dumps(network))
         if of_file:
-            rramalloc.optimize(network, 16, work=1, **options).save("a.json")
+            asked = {key: value for key, value in options.items() if key != "placed"}
+            asked |= {"crossbar": "128x128"} if reader == "--to TOOL" else {}
+            allocation = rramalloc.optimize(network, 16, work=1, **asked)
+            allocation.save("a.json")
+            if reader == "chiplet cost":
+                rramalloc.place("n.json", allocation, work=0).save("p.json")
             ended = run(*command, "-q")
         else:
             if reader.endswith("--placed"):
@@ -208,15 +231,39 @@ def test_a_command_answers_or_refuses(reader: str) -> None:
             assert no_option or (ended.code == 1 and "does not take" in ended.err), (name, ended.err)
 
 
+@pytest.mark.parametrize("name", FEATURES)
+def test_a_sweep_answers_or_refuses(name: str) -> None:
+    """Its points fail one by one; what it has no list for is refused with the file."""
+    Path("n.json").write_text(json.dumps(network_with({name})))
+    options = {SWEPT.get(key, key): value for key, value in options_of({name}).items()}
+    if "at_most" in options:
+        options["at_most"] = dict(text.split("=") for text in options["at_most"])
+    spec: dict[str, Any] = {"networks": ["n.json"], "arrays": [16], "work": 1} | options
+    if name not in TAKES["sweep"]:
+        with pytest.raises(SpecError, match="start: this field is not known"):
+            rramalloc.sweep(spec, "swept", jobs=1)
+        return
+    (row,) = rramalloc.sweep(spec, "swept", jobs=1).rows()
+    assert row["error"] is None, row["error"]
+
+
+BY_WORDS = {
+    "interval": "an interval",
+    "interval_target": "a target of the interval",
+    "interval_limit": "a limit of the interval",
+}
+
+
 def together(pair: tuple[str, str]) -> bool:
     """Whether all that two features ask of `optimize` takes both."""
     features = {*pair} | ({"start"} if "partial_start" in pair else set())
     asked = {name: OPTIONS[name] for name in features if name in OPTIONS}
     every = {key: value for options in asked.values() for key, value in options.items()}
-    objective = every.get("objective", "arrays" if "target_ns" in every else "latency")
+    targets = {"target_ns", "target_interval"}
+    objective = every.get("objective", "arrays" if targets & every.keys() else "latency")
     readers = ["optimize", f"objective {objective!r}", f"method {every.get('method', 'auto')!r}"]
     readers += [f"--{name.replace('_', '-')}" for name in features if f"--{name.replace('_', '-')}" in TAKES]
-    readers += ["an interval"] if "interval" in features else []
+    readers += [BY_WORDS[name] for name in sorted(features & BY_WORDS.keys())]
     return all(features <= TAKES[reader] for reader in readers)
 
 
@@ -248,7 +295,7 @@ def test_a_feature_that_comes_with_changed_hardware_is_refused(monkeypatch: pyte
     assert explained.what_if[0].gain is None
 
 
-@pytest.mark.parametrize("reader", [name for name in COMMANDS if name != "export"])  # prints no result
+@pytest.mark.parametrize("reader", sorted({*COMMANDS} - {"export", "--to TOOL", "chiplet cost"}))
 def test_what_times_leave_out_stands_in_every_result(reader: str) -> None:
     """Links, and writing of weights (docs/sources/model.md 21): of the case, whatever the command."""
     command, options = COMMANDS[reader].split(), options_of({"links"})

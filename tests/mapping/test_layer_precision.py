@@ -108,6 +108,6 @@ def test_weights_and_inputs_of_a_layer_have_its_bits() -> None:
 def test_tools_with_one_precision_refuse_two(tool: Any) -> None:
     mixed = network(a={"weight_bits": 4})
     with pytest.raises(
-        UnsupportedError, match=r"one precision for all layers.*4/16 and 16/16.*same weight_bits"
+        UnsupportedError, match=r"node .b.: has other bits than the first layer.*same weight_bits"
     ):
         rramalloc.export(mixed, {}, tool, hardware=machine())

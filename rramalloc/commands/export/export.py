@@ -115,7 +115,7 @@ def export_subject(subject: Subject, target: str | ExportTarget) -> Export:
     try:
         bundle = make(subject)
         if not bundle.blocks:
-            subject.refuse_modes(name)
+            subject.check_tool(name)
     except UnsupportedError:
         if not subject.is_plain and not is_taken(make, subject.plain.without_chip):
             make(subject.plain)  # what it refuses with any mapping, bits and chip comes first

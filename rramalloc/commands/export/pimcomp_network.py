@@ -78,7 +78,7 @@ def node_list(subject: Subject) -> NodeList:
         if isinstance(node, Conv | Pool | GlobalPool) and providers[0] in vectors:
             raise subject.refused(f"needs a grid of pixels here, {providers[0][:60]!r} gives a vector", node)
         follows = isinstance(node, Pixelwise | Concat | Elementwise) and vectors.issuperset(providers)
-        if follows or isinstance(node, Flatten) or subject.is_fully_connected(node):
+        if follows or isinstance(node, Flatten) or subject.network.is_classifier(node):
             vectors.add(node.name)
         operation, param = _operation(subject, node)
         if is_pimcomp and operation in _ACTIVATIONS and providers[0] in fused:
@@ -105,7 +105,7 @@ def node_list(subject: Subject) -> NodeList:
             source = entries[providers[0]]["output_dim"]
             entry |= {"input_dim": source, "input_dim_num": len(source)}
         entries[node.name] = entry | ({"param": param} if param else {}) | fused.get(node.name, {})
-        if isinstance(node, Linear) and not subject.is_fully_connected(node):
+        if isinstance(node, Linear) and not subject.network.is_classifier(node):
             text = "a linear layer on a grid: written as a 1 x 1 convolution"
             changed.append(remark("changed", text, node.name))
         elif node.op == "identity":
@@ -200,7 +200,7 @@ def _conv(subject: Subject, node: Conv) -> JsonFields:
 
 def _linear(subject: Subject, node: Linear) -> tuple[str, JsonFields]:
     source = subject.network.input_shape(node)
-    if not subject.is_fully_connected(node):
+    if not subject.network.is_classifier(node):
         as_conv = Conv(name=node.name, inputs=node.inputs, out_channels=node.out_features, kernel=(1, 1))
         return "OP_CONV", _conv(subject, as_conv)
     names = ("num_input", "num_output") if subject.tool == "PIMCOMP" else ("input_channel", "output_channel")

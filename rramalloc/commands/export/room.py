@@ -18,5 +18,5 @@ ROOM = Room(
         "export-check": "bundle:ExportCheck",
     },
     needs=("place",),
-    reads={"export": "case limits"},
+    reads={"export": "case limits", "--to TOOL": "case -kinds -images -layer_bits -sdk -host limits"},
 )

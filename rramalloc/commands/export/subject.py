@@ -11,9 +11,11 @@ from typing import Any
 
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
+from rramalloc.allocation.goes_with import OF_CASE, check
 from rramalloc.allocation.optimize import kind_of
 from rramalloc.allocation.remedies import Works, chip_words, more_chips
 from rramalloc.commands.export.bundle import Remark, remark
+from rramalloc.commands.export.room import ROOM
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.placement import Placement
 from rramalloc.errors import BudgetError, RramallocError, SpecError, UnsupportedError
@@ -21,14 +23,18 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import MAX_LINES
 from rramalloc.hardware.values import HardwareValues
 from rramalloc.mapping.demand import block_arrays, demands
-from rramalloc.mapping.mode import PLAIN, SINGLE, LayerArray, array_of
+from rramalloc.mapping.mode import PLAIN, LayerArray, array_of
 from rramalloc.mapping.options import MappingOptions
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, Linear, Node, Stage
+from rramalloc.network.node import Conv, Node, Stage
 from rramalloc.timing.simulate import copies_by_name
 from rramalloc.timing.stage_graph import StageGraph
 
+ALLOCATED_ANEW = ("layer_bits", "sdk", "host")
+"""Features of a case that another allocation does not have."""
+OTHERS = "export to json or csv"
+"""Remedy for what no simulator takes."""
 LISTED = "`rramalloc export --check` without --to lists the tools that take this network"
 """Remedy if a tool cannot express a network."""
 _MOST_DOUBLINGS = 6
@@ -107,18 +113,16 @@ class Subject:
         common = self.hardware.precision.model_copy(update={"weight_bits": bits[0], "input_bits": bits[1]})
         hardware = self.hardware.model_copy(update={"precision": common})
         plain = replace(plain, hardware=hardware, origin=self.origin or self)
-        return replace(plain, is_tried=not self.has_one_precision or self.on_host is not None)
+        return replace(plain, is_tried=self.has("layer_bits") or self.has("host"))
 
     @property
     def is_plain(self) -> bool:
         """Whether its mapping, its bits and its layers on arrays are such that every tool could take them."""
-        return self.options.mapping != "sdk" and self.has_one_precision and self.on_host is None
+        return not any(map(self.has, ALLOCATED_ANEW))
 
-    @property
-    def on_host(self) -> Stage | None:
-        """First layer on the host that is no classifier, None if there is none."""
-        host = (stage for stage in self.network.stages if stage.name not in self.copies)
-        return next((stage for stage in host if not self.is_fully_connected(stage)), None)
+    def has(self, feature: str) -> bool:
+        """Return True if its case has a feature."""
+        return bool(OF_CASE[feature].is_in(self.case(self.options.mapping)))
 
     @property
     def most_bits(self) -> tuple[int, int]:
@@ -128,29 +132,17 @@ class Subject:
             precision.input_bits for precision in precisions
         )
 
-    @property
-    def has_one_precision(self) -> bool:
-        """Whether all layers have the same bits of weights and inputs."""
-        precisions = [self.hardware.precision.of_layer(stage) for stage in self.network.stages]
-        return all(precision == precisions[0] for precision in precisions)
-
-    def refuse_modes(self, tool: str, fitting: Fitting | None = None) -> None:
-        """Raise UnsupportedError if copies compute blocks of windows or share arrays (mapping "sdk").
+    def check_tool(self, tool: str, fitting: Fitting | None = None) -> None:
+        """Raise UnsupportedError for what no simulator takes, such as blocks of windows (mapping "sdk").
 
         fitting: says how allocations are sure to fit the chip of a tool that counts arrays in another way.
         """
-        if self.options.mapping != "sdk":
-            return
-        place = self.source.where
-        name, block = max(self.blocks.items(), key=lambda item: item[1][0] * item[1][1])
-        if block != SINGLE:
-            place += f": block [{block[0]}, {block[1]}] of {name[:60]!r}"
-        raise UnsupportedError(
-            place,
-            f"{tool} stores each copy in arrays of its own and computes one window with it in a step; with "
-            f"mapping 'sdk' copies share arrays and compute blocks",
-            self.allocated_for(tool, fitting) or [LISTED],
-        )
+
+        def remedies(feature: str) -> Sequence[str]:
+            """Return how to allocate anew where that helps; other tools take the rest."""
+            return [*(self.allocated_for(tool, fitting) if feature in ALLOCATED_ANEW else ()), OTHERS]
+
+        check(tool, ROOM.reads["--to TOOL"], self.case(self.options.mapping), remedies=remedies)
 
     def allocated_for(self, tool: str, fitting: Fitting | None) -> list[str]:
         """Return in words how to make an allocation that a tool takes; none if the chip has too few arrays.
@@ -158,8 +150,8 @@ class Subject:
         The words name all options that must change: modes, bits, layers on the host, arrays.
         """
         bits = "give all layers the same weight_bits and input_bits ({} and {}) and ".format(*self.most_bits)
-        first = "" if self.has_one_precision else bits
-        last = "" if self.on_host is None else " without --host"
+        first = bits if self.has("layer_bits") else ""
+        last = " without --host" if self.has("host") else ""
         plain = replace(self.plain, tool=tool)
         allocations = plain.allocated() if fitting is None or self.hardware.chip is None else fitting(plain)
         return [f"{first}{words}{last}" for words in allocations]
@@ -167,43 +159,10 @@ class Subject:
     def for_tool(self, tool: str, fitting: Fitting | None = None) -> Subject:
         """Return the subject for a tool without modes that has one precision, which all layers must share.
 
-        fitting: as in `refuse_modes`.
-        Raises UnsupportedError if there are several kinds of arrays, layers have several images or different
-        bits of weights or inputs, mapping is "sdk", or the host has a layer that is no classifier.
+        fitting: as in `check_tool`. Raises UnsupportedError.
         """
-        if self.hardware.kinds is not None:
-            raise UnsupportedError(
-                f"hardware {self.hardware.name[:60]!r}",
-                f"has several kinds of arrays, {tool} has one",
-                ["export to json or csv", "allocate on a hardware with one kind"],
-            )
-        for layer in self.network.stages:
-            if (images := self.network.shapes[layer.name].images) > 1:
-                raise UnsupportedError(
-                    f"{self.network.where}: node {layer.name[:60]!r} ({layer.op})",
-                    f"computes {images} images, {tool} computes one",
-                    ["export to json or csv"],
-                )
-        if (stage := self.on_host) is not None:
-            raise UnsupportedError(
-                f"{self.network.where}: node {stage.name[:60]!r} ({stage.op})",
-                f"is left to the host, {tool} computes all such layers on arrays",
-                [*self.allocated_for(tool, fitting), "export to json or csv"],
-            )
-        self.refuse_modes(tool, fitting)
-        precisions = {stage.name: self.hardware.precision.of_layer(stage) for stage in self.network.stages}
-        (first, common), *others = precisions.items()
-        for name, precision in others:
-            if precision != common:
-                bits = [
-                    f"{different.weight_bits}/{different.input_bits}" for different in (common, precision)
-                ]
-                raise UnsupportedError(
-                    f"{self.network.where}: nodes {first[:60]!r} and {name[:60]!r}",
-                    f"{tool} has one precision for all layers, these have {bits[0]} and {bits[1]} bits of "
-                    f"weights and inputs",
-                    [*self.allocated_for(tool, fitting), "export to json or csv"],
-                )
+        self.check_tool(tool, fitting)
+        common = self.hardware.precision.of_layer(self.network.stages[0])
         return replace(self, hardware=self.hardware.model_copy(update={"precision": common}), tool=tool)
 
     def arrays(self, stage: Stage, copies: int) -> int:
@@ -232,10 +191,6 @@ class Subject:
             for stage in self.network.stages
         }
 
-    def is_fully_connected(self, node: Node) -> bool:
-        """Return True for a linear layer on a single pixel, wherever it is computed."""
-        return isinstance(node, Linear) and self.network.shapes[node.name].pixels == 1
-
     def dense_arrays(self, stage: Stage, columns: int) -> int:
         """Return the arrays of one copy as tools count them: in im2col, a grouped convolution as if it were
         dense.
@@ -260,7 +215,7 @@ class Subject:
                 remarks.append(remark("changed", text, stage.name))
             elif need != ours:
                 remarks.append(remark("changed", f"{need} arrays a copy, not {ours}: {reason}", stage.name))
-            if self.is_fully_connected(stage):
+            if self.network.is_classifier(stage):
                 text = f"stored once on {need} arrays, whoever computes it here"
                 remarks.append(remark("changed", text, stage.name))
         return remarks
@@ -378,7 +333,7 @@ class Subject:
     ) -> Iterator[list[str]]:
         """Yield the remedies to allocate for arrays of each size with which a tool takes the subject.
 
-        fitting: as in `refuse_modes`.
+        fitting: as in `check_tool`.
         """
         for rows, columns in sizes:
             option = f"--crossbar {rows}x{columns}"

@@ -17,5 +17,5 @@ ROOM = Room(
     views={
         "reload": "view:reload_view",
     },
-    reads={"--reload": "case -counting -states -fold -latency_table inputs"},
+    reads={"--reload": "case -counting -first_fit -states -fold -latency_table inputs"},
 )

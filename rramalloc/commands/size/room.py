@@ -21,7 +21,7 @@ ROOM = Room(
     },
     needs=("sweep",),
     reads={
-        "size": "case limits target interval placed",
-        "size --placed": "case -kinds limits target interval placed",
+        "size": "case -first_fit limits target interval_target interval placed",
+        "size --placed": "case -first_fit -kinds limits target interval_target interval placed",
     },
 )

@@ -312,8 +312,6 @@ class _Search:
                 "place", "transfer:check_transfer", "placed"
             )
             check_transfer(hardware)
-        if hardware.counting is not None and hardware.counting.row_blocks == "first_fit":
-            raise SpecError(where, 'row_blocks = "first_fit" depends on the number of tiles, which is open')
 
     def _first(self, bounds: FirstBounds, hardware: Hardware) -> _OnCandidate:
         """Return the first bound of a network on a hardware, before its modes are listed.

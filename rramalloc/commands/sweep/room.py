@@ -21,5 +21,5 @@ ROOM = Room(
         "sweep": "view:sweep_view",
         "sweep-status": "view:status_view",
     },
-    reads={"sweep": "case limits objective target interval inputs bits placed method"},
+    reads={"sweep": "case limits objective target interval_target interval inputs bits placed method"},
 )

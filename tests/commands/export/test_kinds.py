@@ -28,5 +28,5 @@ def test_kinds_come_back() -> None:
 @pytest.mark.parametrize("tool", ["mnsim", "neurosim", "pimcomp", "pimsyn"])
 def test_tools_of_one_array_refuse_by_their_name(tool: str) -> None:
     found = rramalloc.optimize(HAND, hardware=in_tiles(2, 2), progress=False)
-    with pytest.raises(UnsupportedError, match=f"(?i)several kinds of arrays, {tool} has one"):
+    with pytest.raises(UnsupportedError, match=f"(?i)several kinds of arrays, which {tool} does not take"):
         rramalloc.export(HAND, found, to=tool)

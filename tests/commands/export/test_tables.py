@@ -161,10 +161,10 @@ def test_tools_refuse_modes_with_the_remedy(target: str) -> None:
     net = chain() if target == "neurosim" else residual()
     size = machine(128, 128) if target == "pimsyn" else machine()
     whole = in_modes(net, {"c1": 9}, {}, size)
-    with pytest.raises(UnsupportedError, match=r"^a.json: .* allocate with --mapping im2col"):
+    with pytest.raises(UnsupportedError, match=r"^mapping: .* allocate with --mapping im2col"):
         export_subject(whole, target)
     blocks = in_modes(net, {}, {"c2": (2, 1)}, size)
-    with pytest.raises(UnsupportedError, match=r"block \[2, 1\] of 'c2': .* --mapping im2col"):
+    with pytest.raises(UnsupportedError, match=r"^mapping: .* allocate with --mapping im2col"):
         export_subject(blocks, target)
 
 

@@ -341,7 +341,7 @@ def _layer(subject: Subject, node: Node, links: dict[str, Any]) -> _MnsimLayer:
     copies = 1
     window = dict[str, int]()
     match node:
-        case Linear() if subject.is_fully_connected(node):
+        case Linear() if subject.network.is_classifier(node):
             pes = _pes(subject, source.channels, output.channels, 1)
             fields = {"type": "fc", "Infeature": source.channels, "Outfeature": output.channels}
             return _MnsimLayer(fields | links, node.name, pes, 1)
