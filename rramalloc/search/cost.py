@@ -68,3 +68,7 @@ EXACT_STAGE = 200.0 * _NS  # the same in exact integers
 WINDOW = 5000.0 * _NS  # a window or a change of copies of a mapping of windows
 STRIDE_NODE = 2000.0 * _NS  # a node on the way back along strides
 ROWS_STAGE = 1000.0 * _NS  # a stage whose input rows are looked up
+
+# Places of arrays in tiles
+PLACED_UNIT = 5e6 * _NS  # a unit of moves of pieces
+PLACED_ROUTE = 3e5 * _NS  # a route between two stages, in Python, each time that a layout is timed

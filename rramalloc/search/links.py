@@ -16,8 +16,11 @@ allocation is placed that may be the best, those with the fewest arrays first.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import cast
 
 import numpy as np
@@ -40,11 +43,12 @@ _GROWTH = 1.25**0.5  # ratio of successive numbers of arrays of the walk
 _WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
 _RUNG = 0.015  # of the work, for each search at one of them
 _FAR = 2  # times the last number of a walk: a larger budget also takes what it alone has placed
-_WALK = 0.6  # of the work, that the walk may take beyond the search without links
+_WALK = 1.0  # of the work, that the walk may take beyond the search without links
 _MOST_TIMED = 2_000  # allocations of a small problem
 _MOST_PLACED = 60  # of them that are placed, about 40 ms each
-_NEARLY = 1.1  # times the best value, up to which a placement is improved with as much work as pays
-_LEADERS = 6  # of those that were placed quickly, which are placed again
+_LEADERS = 6  # of a small problem that are placed so in the end,
+_NEAR = 1.2  # if they are at most so many times as slow as the best
+_NEARLY = 1.03  # times the best value, up to which one of as many arrays is placed with as much work as pays
 _ROUNDS = 6  # of searches at a number of arrays, while each finds a better one for the best's transfers
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
@@ -199,7 +203,7 @@ class _Walk:
 
     best: of what was placed, or the nearest to what limits and target ask for; key: of it; found: the same
     with the bits that it chose; placing_s: longest placement so far, which the next one must leave time for;
-    quick: keys of what was placed with little work alone.
+    quick: keys of what was placed quickly; leader: best of it since the last one was placed again.
     """
 
     objective: WithLinks
@@ -209,6 +213,7 @@ class _Walk:
     found: Choice | None = None
     placing_s: float = 0.0
     quick: list[tuple[_Key, Choice]] = field(default_factory=list)
+    leader: tuple[_Key, Choice] | None = None
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
 
     def all_that_may_be_best(self, arrays: Cost) -> Answer | None:
@@ -226,16 +231,22 @@ class _Walk:
         choice = objective.problem.choice(fastest.copies, fastest.modes)
         if objective.placer.placed(choice, self.stop, quick=True).is_hidden:
             keys = [(least, fastest)]
-        count = 0
-        # In an order that is the same for every budget: a larger one first repeats a smaller one's.
-        for own, found in sorted(keys, key=lambda each: (each[1].arrays, each[0])):
-            if own >= self.key and not self.key[0]:
-                continue
-            if count == _MOST_PLACED or self.stop.out_of_time:
-                return None
-            self.place(found)
-            count += 1
-        self.place_leaders_again()
+        count, end_s, numbers = 0, self._end_s, self._numbers()
+        # Step after step of the walk, as for every budget, so that a larger one repeats a smaller one's; in
+        # a step the fastest without links first, which leave few of the others a chance.
+        steps = [(bisect_left(numbers, each[1].arrays), *each) for each in keys]
+        for _, of_step in groupby(sorted(steps, key=itemgetter(0, 1)), key=itemgetter(0)):
+            for _, own, found in of_step:
+                if own >= self.key and not self.key[0]:
+                    continue
+                if count == _MOST_PLACED or self._ended(end_s):
+                    return None
+                self.place(found)
+                count += 1
+            self.place_leader_again()
+        for key, found in sorted(self.quick, key=itemgetter(0))[:_LEADERS]:
+            if key[1] <= _NEAR * self.key[1] and not self._ended(math.inf):
+                self._place(found, again=True)
         if self.best is None or self.key[0] or arrays < objective.problem.budget:
             return None
         self.stop.is_exhausted = True
@@ -253,14 +264,16 @@ class _Walk:
         stop.counts, stop.is_exhausted = turn.counts, turn.is_exhausted
         bound = objective.in_unit(answer.lower_bound)
         own = _Walk(objective, stop, self.seed)  # what no larger budget places again
-        last = own.place(answer.choice)
         stop.charge(turn.spent_s)
+        own.place(answer.choice)
         given = objective.problem.start_within
         if given is not None:
             own.place(given)
+        own.place_leader_again()
         self.placing_s = own.placing_s
         least = own.key[1] * (1 - SAME_SUM)
-        if last is not None and (last.is_hidden or bound >= least) and not own.key[0]:
+        is_hidden = own.best is not None and own.best.is_hidden
+        if (is_hidden or bound >= least) and not own.key[0]:
             self._take(own)
         else:
             if objective.target is not None:
@@ -269,7 +282,7 @@ class _Walk:
                 for arrays in reversed(self._numbers()):
                     if self.all_that_may_be_best(arrays) or self.best:
                         break
-            end_s = stop.spent_s + _WALK * stop.work_s
+            end_s = self._end_s
             reached = self._walk(end_s)
             stop.is_exhausted = not self._ended(end_s)
             if given is not None:
@@ -299,6 +312,11 @@ class _Walk:
         if self.key[0] and not self._ended(end_s):
             self._try(budget)
         return missed
+
+    @property
+    def _end_s(self) -> float:
+        """Work after which it ends, as much for every budget."""
+        return self.stop.spent_s + _WALK * self.stop.work_s
 
     def _ended(self, end_s: float) -> bool:
         """Return True if the work is done, or the time left does not suffice for another placement."""
@@ -333,7 +351,6 @@ class _Walk:
         """
         alone = replace(self.objective.alone.problem, budget=arrays)
         problem = alone
-        is_met = False
         for _ in range(_ROUNDS):
             before = self.key
             share = self.stop.nested(max(1, round(_RUNG * self.stop.work)))
@@ -343,42 +360,54 @@ class _Walk:
                 break
             finally:
                 self.stop.charge(share.spent_s)
-            placed = self.place(answer.choice)
-            is_met |= placed is not None and not self.objective.excess(placed)
+            self.place(answer.choice)
             # Transfers of a placement are those of its blocks and bits: they say nothing of other ones.
             if self.best is None or self.best.is_hidden or not alone.one_block:
                 break
             if problem is not alone and self.key == before:
                 break
             problem = self.best.applied_to(alone)
-        return is_met
+        return self.place_leader_again()
 
     def _least(self, found: Choice) -> _Key:
         """Return the least key that a placement of an allocation can have."""
         alone = self.objective.alone
         return 0.0, self.objective.in_unit(alone.value(found)), alone.tie(found), found.arrays
 
-    def place(self, found: Choice) -> Placed | None:
-        """Place an allocation and keep it if it is the best; None where no placement of it can be."""
-        objective, problem = self.objective, self.objective.problem
+    def place(self, found: Choice) -> None:
+        """Place an allocation quickly, unless no placement of it can be the best."""
+        problem = self.objective.problem
         found = problem.choice(found.copies, found.modes)
         if not problem.holds(found.copies, found.modes):
-            return None
+            return
         if self.best is not None and not self.key[0] and self._least(found) >= self.key:
-            return None
+            return
+        key = self._place(found)
+        self.quick.append((key, found))
+        if self.leader is None or key < self.leader[0]:
+            self.leader = key, found
+
+    def place_leader_again(self) -> bool:
+        """Place the leader with as much work as pays, where it may become the best.
+
+        Returns True if it is allowed. Only of equally many arrays or of a step of the walk, so that a larger
+        budget, which has the same leaders, repeats it.
+        """
+        if self.leader is None:
+            return False
+        (key, found), self.leader = self.leader, None
+        if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self._ended(math.inf):
+            key = self._place(found, again=True)
+        return not key[0]
+
+    def _place(self, found: Choice, *, again: bool = False) -> _Key:
+        """Place an allocation, and keep it if it is the best."""
         begun_s = self.stop.seconds
-        placed = objective.placer.placed(found, self.stop, quick=True)
-        key = self._key(placed)
-        is_good = not placed.is_hidden and (self.key[0] > 0 or key[1] <= _NEARLY * self.key[1])
+        placed = self.objective.placer.placed(found, self.stop, quick=not again, again=again)
         self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
-        if is_good and not self._ended(math.inf):
-            placed = objective.placer.placed(found, self.stop, again=True)
-            key = self._key(placed)
-            self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
-        elif not placed.is_hidden:
-            self.quick.append((key, found))
+        key = self._key(placed)
         self._keep(placed, key, found)
-        return placed
+        return key
 
     def _take(self, other: _Walk) -> None:
         """Keep what another walk found if it is better."""
@@ -388,13 +417,6 @@ class _Walk:
     def _keep(self, placed: Placed, key: _Key, found: Choice) -> None:
         if key < self.key:
             self.best, self.key, self.found = placed, key, found
-
-    def place_leaders_again(self) -> None:
-        """Place the best of those that were placed quickly once more, with as much work as pays."""
-        for _, found in sorted(self.quick, key=lambda each: each[0])[:_LEADERS]:
-            if not self._ended(math.inf):
-                placed = self.objective.placer.placed(found, self.stop, again=True)
-                self._keep(placed, self._key(placed), found)
 
     def _key(self, placed: Placed) -> _Key:
         objective = self.objective.of(placed)

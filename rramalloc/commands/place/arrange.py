@@ -40,6 +40,7 @@ from rramalloc.mapping.demand import row_block_widths
 from rramalloc.mapping.tiles import Tiles
 from rramalloc.ndarrays import Ints
 from rramalloc.records import check_known
+from rramalloc.search import cost
 from rramalloc.search.work import Work
 from rramalloc.timing.stage_graph import StageGraph
 
@@ -235,7 +236,11 @@ def _middle(content: list[EqualPieces]) -> tuple[float, list[EqualPieces]]:
 _WORK_PER_PLACE = 0.3  # units that pay, for each piece and tile; more gained below 1 % in byte hops
 _WORK_PER_MOVE = 0.02  # the same, for each tile that each piece may go to: fewer where both are few
 _MOST_WORK = 300  # units, before they are multiplied for chips and links; more may be asked for
-_TIMED = 6  # times as much where links take time; 3 left three cases, one run each, 10 to 60 % slower
+_TRY_PER_MOVE = 0.01  # units of a try, where links take time, for each tile that each piece may go to
+_LEAST_TRY = 4  # units of a try; 1 and 2 were 5 % slower on 17 small chips, 16 and 64 no faster
+_MOST_TRY = 80  # on three networks of 90 to 1,000 pieces 320 were slower than 80, and 4 half as fast
+_DEEPER = 2  # times the rounds and the work of a try where there are several
+TRIES = 4  # that pay; 1 was 5 % slower on 17 small chips, one of the work of 20 was 3 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
 _ROUNDS = 8  # of the second half of the work; 6 and 12 were as good
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
@@ -276,22 +281,19 @@ def arrange(
     seed: int,
     stop: Work | None = None,
     timer: TransferTimer | None = None,
-    kept: Sequence[LayerPlaces] = (),
     taken: Mapping[Site, int] = NOTHING_TAKEN,
+    tries: int = TRIES,
 ) -> Arrangement:
     """Place what the arrays of every stage hold, with little delay and little traffic.
 
     held: in canonical order; work: units of improvement, None for as many as pay, which the clock and token
-    of `stop` end; timer: of this allocation, None where links take no time; kept: places of a file,
-    which are taken as they are; taken: arrays of tiles that hold other networks.
+    of `stop` end, to which it is charged; timer: of this allocation, None where links take no time; taken:
+    arrays of tiles that hold other networks; tries: that pay where links take time.
     Raises SpecError or CapacityError if it cannot be placed.
     """
     flows = Flows.of(graph, hardware)
     widths = row_block_widths(graph.network, hardware, dict(zip(graph.names, graph.blocks, strict=True)))
     improver = _Improver(seed, stop or Work(), timer, is_striped=widths is None)
-    if kept:
-        read = improver.timed(_layout_of(kept, graph, held, flows, hardware))
-        return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
     starts = list[Layout]()
     left: Ints | None = None
     fillings: Iterable[Filled] = _fillings(graph, held, hardware, widths)
@@ -311,15 +313,35 @@ def arrange(
         starts.append(improver.striped(start))
     constructed = min(map(_cost, starts))
     chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
+    moves = len(starts[0].site) * len(starts[0].sites)
+    pays = (chips + 1 if chips > 1 else 1) * min(_MOST_WORK, _WORK_PER_PLACE * places, _WORK_PER_MOVE * moves)
+    rounds = _ROUNDS
+    if timer is not None:
+        rounds *= min(tries, _DEEPER)
+        pays = min(tries, _DEEPER) * max(_LEAST_TRY, min(_MOST_TRY, _TRY_PER_MOVE * moves))
     if work is None:
-        more = (chips + 1 if chips > 1 else 1) * (_TIMED if timer else 1)
-        moves = len(starts[0].site) * len(starts[0].sites)
-        pays = min(_MOST_WORK, _WORK_PER_PLACE * places, _WORK_PER_MOVE * moves)
-        work = max(1, round(more * pays))
+        work = max(1, round(pays if timer is None else tries * pays))
     if len(starts[0].sites) < 2 or not _is_countable(starts[0]):
         work = 0
-    found = improver.improve(starts, work)
+    tries = 1 if timer is None else max(1, round(work / pays))
+    every = (improver.improve(starts, work / tries, rounds, turn) for turn in range(tries))
+    found = min(every, key=lambda each: each.key)
+    routes = len(held) + len(flows.producer)
+    improver.stop.charge(work * cost.PLACED_UNIT + len(improver.known) * routes * cost.PLACED_ROUTE)
     return Arrangement(found.layout, found.cost, constructed, work, found.times)
+
+
+def as_kept(
+    graph: StageGraph,
+    held: Sequence[StoredCopies],
+    hardware: Hardware,
+    timer: TransferTimer | None,
+    kept: Sequence[LayerPlaces],
+) -> Arrangement:
+    """Return the places that a file keeps. Raises SpecError if they do not hold the allocation."""
+    improver = _Improver(0, Work(), timer, is_striped=False)
+    read = improver.timed(_layout_of(kept, graph, held, Flows.of(graph, hardware), hardware))
+    return Arrangement(read.layout, read.cost, read.cost, 0, read.times)
 
 
 def _is_countable(layout: Layout, *, links: bool = False) -> bool:
@@ -365,12 +387,13 @@ class _Improver:
     is_striped: bool
     known: dict[bytes, _Placed] = field(default_factory=dict)
 
-    def improve(self, starts: Sequence[Layout], work: int) -> _Placed:
-        """Return the best layout found from these, the same for equal arguments."""
+    def improve(self, starts: Sequence[Layout], work: float, rounds: int, number: int) -> _Placed:
+        """Return the best layout found from these by the try of a number, the same for equal arguments."""
+        seed = self.seed + number * (_RUNS + rounds)
         every = [*starts]
         for run in range(_RUNS if work else 0):  # half of the work from all starts
             if not self.stop.out_of_time:
-                search = Search.of(starts[run % len(starts)], self.seed + run)
+                search = Search.of(starts[run % len(starts)], seed + run)
                 more = search.run(work / 2 / _RUNS, self.stop, share=_HOT)
                 every += [more, self.striped(more)]
                 if self.is_striped and self.timer is not None and not more.pieces.is_whole.all():
@@ -378,11 +401,11 @@ class _Improver:
                     every.append(replace(more, pieces=whole))
         found = min(map(self.timed, every), key=lambda each: each.key)
         step = _STEP_DOWN
-        for turn in range(1, _ROUNDS + 1 if work else 0):
+        for turn in range(1, rounds + 1 if work else 0):
             if self.stop.out_of_time:
                 break
-            search, price = self._search(found, step, self.seed + turn)
-            now = self.timed(search.run(work / 2 / _ROUNDS, self.stop, price))
+            search, price = self._search(found, step, seed + turn)
+            now = self.timed(search.run(work / 2 / rounds, self.stop, price))
             step = step if now.key < found.key else step**0.5
             found = min(found, now, key=lambda each: each.key)
         return found

@@ -37,6 +37,9 @@ class LinkRoute(NamedTuple):
         return loads[:, self.row : self.row + high, self.column : self.column + wide]
 
 
+_NO_LOADS = np.zeros((4, 0, 0))
+
+
 @dataclass(frozen=True, eq=False)
 class Loads:
     """Load of the links that start at each tile of a chip, and at each chip; float64 (4, rows, columns)."""
@@ -56,11 +59,12 @@ class Loads:
     def _of(self, route: LinkRoute) -> npt.NDArray[np.float64]:
         """Return the loads of the rectangle of a route."""
         _, rows, columns = route.pairs.shape
-        room = (4, route.row + rows, route.column + columns)
-        here = self.of_key.get(route.key, np.zeros(room))
-        if (wider := tuple(max(pair) for pair in zip(room, here.shape, strict=True))) != here.shape:
-            here = np.pad(here, [(0, most - own) for most, own in zip(wider, here.shape, strict=True)])
-        self.of_key[route.key] = here
+        high, wide = route.row + rows, route.column + columns
+        here = self.of_key.get(route.key, _NO_LOADS)
+        if high > here.shape[1] or wide > here.shape[2]:
+            wider = np.zeros((4, max(high, here.shape[1]), max(wide, here.shape[2])))
+            wider[:, : here.shape[1], : here.shape[2]] = here
+            self.of_key[route.key] = here = wider
         return route.of(here)
 
     def listed(self) -> list[tuple[float, LinkKey, tuple[int, int], tuple[int, int]]]:

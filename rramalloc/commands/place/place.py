@@ -22,7 +22,7 @@ from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import kind_of, utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
-from rramalloc.commands.place.arrange import Arrangement, arrange, is_room_for
+from rramalloc.commands.place.arrange import Arrangement, arrange, as_kept, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.mesh import Mesh, Site, chip_of
@@ -220,7 +220,10 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
     stored = StoredNetwork.of(network, source)
     names, timer = stored.graph.names, timer_of(network, source)
     try:
-        found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer, kept=places)
+        if places:
+            found = as_kept(stored.graph, stored.held, hardware, timer, places)
+        else:
+            found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer)
     except CapacityError as error:
         error.remedies = _remedies(stored, source, error.need)
         raise

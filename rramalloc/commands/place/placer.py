@@ -29,7 +29,7 @@ from rramalloc.allocation.allocation import EdgeDelay, LayerPlaces
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
-from rramalloc.commands.place.arrange import Arrangement, arrange
+from rramalloc.commands.place.arrange import TRIES, Arrangement, arrange, as_kept
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.place import StoredNetwork, timer_of
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
@@ -39,8 +39,8 @@ from rramalloc.rounding import SAME_SUM
 from rramalloc.search.problem import Choice, Placed
 from rramalloc.search.work import Work
 
-_QUICK = 4  # units of a placement that only tells whether more work pays
 _SEED = 0  # of what placements draw: that of a search does not change the places of an allocation
+_SEED_AGAIN = 1000  # where one more is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +88,7 @@ class CasePlacer:
             raise AssertionError("checked before")
         key = found.identity, self.of_interval
         known = self._known.get(key)
-        if known is None or (again and not known[2]):
+        if known is None or (again and not known[2] and known[0].slower > 1 + SAME_SUM):
             timer = TransferTimer(
                 problem.graph, found.copies, problem.step_time, case.hardware, self.of_interval
             )
@@ -99,11 +99,12 @@ class CasePlacer:
                 stored.graph,
                 stored.held,
                 case.hardware,
-                work=_QUICK if quick else None,
-                seed=_SEED,
+                work=None,
+                seed=_SEED if known is None else _SEED_AGAIN,
                 stop=stop,
                 timer=timer,
                 taken=case.taken,
+                tries=1 if quick else TRIES,
             )
             # More work may end in another minimum: the better placement stays.
             if known is not None and known[0].slower <= arranged.slower:
@@ -148,9 +149,7 @@ def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
     if timer is None:
         return before
     stored = StoredNetwork.of(network, before)
-    times = arrange(
-        stored.graph, stored.held, hardware, work=0, seed=_SEED, timer=timer, kept=source.places
-    ).times
+    times = as_kept(stored.graph, stored.held, hardware, timer, source.places).times
     if times is None:
         raise AssertionError("a timer was given")
     names, ticks = timer.graph.names, times.graph.batch_ticks(timer.copies).tolist()

@@ -262,10 +262,10 @@ class Delay(NamedTuple):
         return self.hops_ns + self.queue_ns
 
 
-def delays(tile_routes: TileRoutes, hardware: Hardware, batch_ns: Floats | None = None) -> list[Delay]:
+def delays(tile_routes: TileRoutes, hardware: Hardware, rates: Loads | None = None) -> list[Delay]:
     """Return the delays of all routes in their order; results leave once the partial sums are there.
 
-    batch_ns: time of a batch of every stage, None where nothing is asked of how busy a link is.
+    rates: bytes a ns over every link with all stages at work, None where nothing is asked of how busy it is.
     Raises SpecError if the hardware lacks a number.
     """
     check_transfer(hardware)
@@ -273,7 +273,6 @@ def delays(tile_routes: TileRoutes, hardware: Hardware, batch_ns: Floats | None 
     inside, between = chip.hop_ns_tile or 0.0, chip.hop_ns_chip or 0.0
     bandwidths = chip.bandwidth_tile_gb_s, chip.bandwidth_chip_gb_s
     loads = tile_routes.loads(sent)
-    rates = None if batch_ns is None else tile_routes.loads(sent / batch_ns[tile_routes.sender])
     found = [
         Delay(
             route.longest_ns(inside, between),
@@ -403,7 +402,8 @@ class TransferTimer:
 
     def of_routes(self, routes: TileRoutes) -> TransferTimes:
         """Return the times with these routes between tiles."""
-        every = delays(routes, self.hardware, self.batch_ns)
+        rates = routes.loads(routes.batch_bytes / self.batch_ns[routes.sender])
+        every = delays(routes, self.hardware, rates)
         if self.graph.unit == "steps":
             known = transfer(routes, self.hardware, every)
             fixed, per_copy = np.zeros((2, len(self.copies)))
@@ -425,18 +425,18 @@ class TransferTimer:
             transfer_ns,
             factor,
             parts,
-            self._busiest(routes),
+            self._busiest(rates),
             routes,
             every,
         )
 
-    def _busiest(self, routes: TileRoutes) -> tuple[float, LinkKey, Pair, Pair]:
+    def _busiest(self, rates: Loads) -> tuple[float, LinkKey, Pair, Pair]:
         """Return the part of a batch that the busiest link takes with all stages at work, and that link."""
-        chip = chip_of(self.hardware)
-        loads = routes.loads(routes.batch_bytes / self.batch_ns[routes.sender])
-        for key, each in loads.of_key.items():
-            each /= (chip.bandwidth_chip_gb_s if key is None else chip.bandwidth_tile_gb_s) or math.inf
-        return max(loads.listed(), key=lambda link: link[0], default=(0.0, None, (0, 0), (0, 0)))
+        chip, parts = chip_of(self.hardware), Loads()
+        for key, each in rates.of_key.items():
+            gb_s = chip.bandwidth_chip_gb_s if key is None else chip.bandwidth_tile_gb_s
+            parts.of_key[key] = each / (gb_s or math.inf)
+        return max(parts.listed(), key=lambda link: link[0], default=(0.0, None, (0, 0), (0, 0)))
 
     def _delayed(self, routes: TileRoutes, every: Sequence[Delay]) -> tuple[StageGraph, Floats, Floats]:
         """Return the graph with own clocks, transfer times of stages, and their slow-downs."""
