@@ -231,7 +231,8 @@ class _Walk:
         choice = objective.problem.choice(fastest.copies, fastest.modes)
         if objective.placer.placed(choice, self.stop, quick=True).is_hidden:
             keys = [(least, fastest)]
-        count, end_s, numbers = 0, self._end_s, self._numbers()
+        count, end_s = 0, self._end_s
+        numbers = self._numbers()
         # Step after step of the walk, as for every budget, so that a larger one repeats a smaller one's; in
         # a step the fastest without links first, which leave few of the others a chance.
         steps = [(bisect_left(numbers, each[1].arrays), *each) for each in keys]
@@ -395,7 +396,8 @@ class _Walk:
         """
         if self.leader is None:
             return False
-        (key, found), self.leader = self.leader, None
+        key, found = self.leader
+        self.leader = None
         if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self._ended(math.inf):
             key = self._place(found, again=True)
         return not key[0]

@@ -240,7 +240,7 @@ _TRY_PER_MOVE = 0.01  # units of a try, where links take time, for each tile tha
 _LEAST_TRY = 4  # units of a try; 1 and 2 were 5 % slower on 17 small chips, 16 and 64 no faster
 _MOST_TRY = 80  # on three networks of 90 to 1,000 pieces 320 were slower than 80, and 4 half as fast
 _DEEPER = 2  # times the rounds and the work of a try where there are several
-TRIES = 4  # that pay; 1 was 5 % slower on 17 small chips, one of the work of 20 was 3 % slower
+TRIES_THAT_PAY = 4  # 1 was 5 % slower on 17 small chips, one of the work of 20 was 3 % slower
 _RUNS = 4  # of the first half, which end in other minima; 2 were 2 % worse where a tile holds one layer
 _ROUNDS = 8  # of the second half of the work; 6 and 12 were as good
 _MOST_COUNTED = 2**22  # lines of all stages and meshes; beyond them nothing is improved
@@ -282,7 +282,7 @@ def arrange(
     stop: Work | None = None,
     timer: TransferTimer | None = None,
     taken: Mapping[Site, int] = NOTHING_TAKEN,
-    tries: int = TRIES,
+    tries: int = TRIES_THAT_PAY,
 ) -> Arrangement:
     """Place what the arrays of every stage hold, with little delay and little traffic.
 
@@ -312,7 +312,8 @@ def arrange(
             start = replace(start, room=left)
         starts.append(improver.striped(start))
     constructed = min(map(_cost, starts))
-    chips, places = len(np.unique(starts[0].sites[:, :2], axis=0)), len(starts[0].site) + len(starts[0].sites)
+    chips = len(np.unique(starts[0].sites[:, :2], axis=0))
+    places = len(starts[0].site) + len(starts[0].sites)
     moves = len(starts[0].site) * len(starts[0].sites)
     pays = (chips + 1 if chips > 1 else 1) * min(_MOST_WORK, _WORK_PER_PLACE * places, _WORK_PER_MOVE * moves)
     rounds = _ROUNDS

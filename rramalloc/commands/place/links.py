@@ -59,7 +59,8 @@ class Loads:
     def _of(self, route: LinkRoute) -> npt.NDArray[np.float64]:
         """Return the loads of the rectangle of a route."""
         _, rows, columns = route.pairs.shape
-        high, wide = route.row + rows, route.column + columns
+        high = route.row + rows
+        wide = route.column + columns
         here = self.of_key.get(route.key, _NO_LOADS)
         if high > here.shape[1] or wide > here.shape[2]:
             wider = np.zeros((4, max(high, here.shape[1]), max(wide, here.shape[2])))

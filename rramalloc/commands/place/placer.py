@@ -29,7 +29,7 @@ from rramalloc.allocation.allocation import EdgeDelay, LayerPlaces
 from rramalloc.allocation.allocation_input import AllocationInput
 from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
-from rramalloc.commands.place.arrange import TRIES, Arrangement, arrange, as_kept
+from rramalloc.commands.place.arrange import TRIES_THAT_PAY, Arrangement, arrange, as_kept
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.place import StoredNetwork, timer_of
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
@@ -104,7 +104,7 @@ class CasePlacer:
                 stop=stop,
                 timer=timer,
                 taken=case.taken,
-                tries=1 if quick else TRIES,
+                tries=1 if quick else TRIES_THAT_PAY,
             )
             # More work may end in another minimum: the better placement stays.
             if known is not None and known[0].slower <= arranged.slower:

@@ -432,7 +432,8 @@ class TransferTimer:
 
     def _busiest(self, rates: Loads) -> tuple[float, LinkKey, Pair, Pair]:
         """Return the part of a batch that the busiest link takes with all stages at work, and that link."""
-        chip, parts = chip_of(self.hardware), Loads()
+        chip = chip_of(self.hardware)
+        parts = Loads()
         for key, each in rates.of_key.items():
             gb_s = chip.bandwidth_chip_gb_s if key is None else chip.bandwidth_tile_gb_s
             parts.of_key[key] = each / (gb_s or math.inf)
