@@ -120,12 +120,13 @@ def load(
         return _in_memory(network, options)
     if not os.fspath(network):
         raise UnknownNameError("file or shipped network", "", shipped_names())
-    if (name := shipped_network(os.fspath(network))) is not None and not input_values:
-        return Network.from_document(parse_json(shipped_text(name), f"{name}.json"), f"{name}.json")
     path = Path(str(os.fspath(network)))  # of a ShippedName a text, which Path takes
     importer = next((row for row in IMPORTERS.values() if row.ending == path.suffix.lower()), None)
-    if input_values and not (importer and importer.takes_options):
-        raise SpecError("input_values", f"are for the inputs of an ONNX file, got {path.name[:60]!r}")
+    name = shipped_network(os.fspath(network))
+    if name is not None or not (importer and importer.takes_options):
+        _check_options(options, path.name)
+    if name is not None:
+        return Network.from_document(parse_json(shipped_text(name), f"{name}.json"), f"{name}.json")
     is_absent = path.name == os.fspath(network) and not os.path.exists(path)  # unlike Path, never an OSError
     if is_absent and path.suffix in ("", ".json"):
         raise UnknownNameError("file or shipped network", path.name, shipped_names(), names_beside(path.name))
@@ -137,13 +138,19 @@ def load(
         raise error.suggesting("shipped network", path.stem, shipped_names()) from None
 
 
+def _check_options(options: Mapping[str, Any], got: str) -> None:
+    """Raise SpecError for options that say what the inputs of an ONNX file are, beside something else."""
+    for name in ("input_shapes", "input_values"):
+        if options[name]:
+            raise SpecError(name, f"are for the inputs of an ONNX file, got {got[:60]!r}: leave them out")
+
+
 def _in_memory(content: object, options: dict[str, Any]) -> Network:
     """Return the network of a document, an ONNX model, or the bytes of either. Raises as `load`."""
     where = "network in memory"
     is_text = isinstance(content, bytes) and content.lstrip(_BEFORE_JSON)[:1] in (b"{", b"[")
     if is_text or isinstance(content, Mapping):
-        if options["input_values"]:
-            raise SpecError("input_values", "are for the inputs of an ONNX file, got JSON")
+        _check_options(options, "JSON")
         document = parse_json(text_of(content, where), where) if isinstance(content, bytes) else content
         return _of_json(document, where)
     with guarded(where):

@@ -28,8 +28,18 @@ def test_a_network_in_memory_is_that_of_its_file(tmp_path: Path) -> None:
     assert rramalloc.load(model).name == model.graph.name
     shaped = rramalloc.load(model, {"x": (1, 3, 8, 8)}, allow_partial=True, names="onnx")
     assert [node.op for node in shaped.nodes] == [node.op for node in of_file.nodes]
-    with pytest.raises(SpecError, match="are for the inputs of an ONNX file, got JSON"):
+    with pytest.raises(SpecError, match="are for the inputs of an ONNX file, got 'JSON'"):
         rramalloc.load(document, input_values={"flag": True})
+    (tmp_path / "t.csv").write_text("")
+    others = {
+        "net.json": tmp_path / "net.json",
+        "t.csv": tmp_path / "t.csv",
+        "JSON": document,
+        "vgg16": "vgg16",
+    }
+    for told, source in others.items():
+        with pytest.raises(SpecError, match=f"^input_shapes: are for .* ONNX file, got '{told}': leave them"):
+            rramalloc.load(source, {"x": (1, 3, 8, 8)})
 
 
 @pytest.mark.parametrize(
