@@ -6,12 +6,17 @@ import math
 import os
 from collections.abc import Mapping as MappingOf
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack, cast
 
 from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation, read_case
 from rramalloc.allocation.case import ArraysLike, Case, searched
-from rramalloc.allocation.case_arguments import AllocationArguments, MappedArguments, TargetArguments
+from rramalloc.allocation.case_arguments import (
+    DEFAULTS,
+    AllocationArguments,
+    MappedArguments,
+    TargetArguments,
+)
 from rramalloc.allocation.goes_with import check_command, check_question
 from rramalloc.allocation.inspection import Inspection, inspect_network
 from rramalloc.allocation.optimize import optimize as optimize_case
@@ -20,12 +25,15 @@ from rramalloc.allocation.simulation import Simulation, simulate_network
 from rramalloc.choices import HANDOFFS, Handoff, NetworkArguments, NodeNames, ObjectiveName, shown_by
 from rramalloc.errors import SpecError
 from rramalloc.files import write_json
+from rramalloc.hardware.loader import as_hardware
+from rramalloc.hardware.preset_files import DEFAULT_PRESET
 from rramalloc.hardware.tables import CrossbarLike
 from rramalloc.importers import NetworkLike, network_of
 from rramalloc.methods.method import MethodLike
 from rramalloc.methods.registry import method_names, method_of
 from rramalloc.network.network import Network
 from rramalloc.progress import followed, of_search
+from rramalloc.reading import network_of_sizing, sizing_in
 from rramalloc.records import check_known, check_range
 from rramalloc.search.work import Progress, Work, raising_late
 from rramalloc.timing.latency_table import LatencyTableLike
@@ -107,6 +115,8 @@ def optimize(
     >>> allocation.makespan, allocation.lower_bound
     (4009, 4009)
     """
+    if (sizing := sizing_in(network)) is not None:
+        network, arrays = _on_sized_chip(sizing, arrays, given)
     seed, limits = searched(given)
     wanted = target_of(given)
     placed = given.get("placed", False)
@@ -157,6 +167,31 @@ def optimize(
         return found
     with followed(on_progress, progress, of_search) as callback:
         return optimize_case(case, most, asked, replace(limits, gap=gap, on_progress=callback))
+
+
+def _on_sized_chip(
+    sizing: Any, arrays: ArraysLike | None, given: TargetArguments
+) -> tuple[Network, ArraysLike | None]:
+    """Return the network and the arrays of a result of `size`; its chip and mapping replace defaults.
+
+    Raises SpecError for several networks.
+    """
+    if len(sizing.networks) > 1:
+        words = "hold several: give one, with --hardware of the chip that `size -o chip.toml` writes"
+        raise SpecError("networks", words)
+    (own,) = sizing.networks
+    every = cast("dict[str, Any]", given)
+    defaults = cast("dict[str, Any]", DEFAULTS)
+    options = own.allocation.options
+    for name in ("mapping", "fold", "fc", "host"):
+        if every.get(name, defaults[name]) == defaults[name]:
+            every[name] = getattr(options, name)
+    if every.get("hardware", DEFAULT_PRESET) is DEFAULT_PRESET:
+        every["hardware"] = sizing.chip.hardware
+    machine = as_hardware(every["hardware"])
+    if arrays is None and machine.chip is None and machine.kinds is None:
+        arrays = sizing.chip.arrays
+    return network_of_sizing(own), arrays
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rramalloc.errors import SpecError, suggestion
-from rramalloc.files import parse_json, read_text
+from rramalloc.files import parse_json, read_json, read_text
 from rramalloc.hardware.loader import hardware_of, load_hardware
 from rramalloc.network.network import Network
 from rramalloc.records import FORMAT_PREFIX, brief, format_name, parse
@@ -94,3 +94,25 @@ def _no_result(document: dict[str, Any]) -> str:
     text = str(document["format"])[:200]
     hint = suggestion(text.rpartition("/")[0] or text, known) or f"known: {', '.join(schema_names())}"
     return f"format: no result of this program has {brief(document['format'])}; {hint}"
+
+
+def sizing_in(network: object) -> Any | None:
+    """Return the result of `size` whose file stands in place of a network, None for any other network.
+
+    Raises FileError, SpecError.
+    """
+    is_file = isinstance(network, str | os.PathLike) and os.path.isfile(network)
+    if not is_file or Path(str(network)).suffix.lower() != ".json":
+        return None
+    document = read_json(str(network), RESULT_LIMIT_BYTES)
+    if not isinstance(document, dict) or format_name(document.get("format")) != "size":
+        return None
+    return result_of(document, str(network))
+
+
+def network_of_sizing(sized: Any) -> Network:
+    """Return a network of a result of `size`, a row of its `networks`. Raises SpecError."""
+    where = f"networks: {sized.name[:60]!r}"
+    if sized.network is None:
+        raise SpecError(where, "an earlier version wrote no network beside its allocation: size again")
+    return Network.from_document(sized.network, where)

@@ -35,7 +35,11 @@ EVALUATE: Help = {
 
 
 @described(
-    EVALUATE, problem="strategies allocations arrays", search="units", output="load performance propose"
+    EVALUATE,
+    problem="strategies allocations arrays",
+    goal="placed",
+    search="units",
+    output="load performance propose",
 )
 @of_call(
     "rramalloc.commands.evaluate.evaluate:evaluate",

@@ -94,11 +94,13 @@ def command(
     from rramalloc.allocation.allocation import Layer
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
+    from rramalloc.reading import sizing_in
     from rramalloc.search.work import Work, interruptible
 
     check_columns(columns, Layer, "stall_steps", "busy")
     machine = as_hardware(given["hardware"], given["crossbar"], given["set_values"])
-    if given["arrays"] is None and machine.chip is None and machine.kinds is None:
+    of_hardware = machine.chip is not None or machine.kinds is not None or sizing_in(given["network"])
+    if given["arrays"] is None and not of_hardware:
         name = given["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
     with SearchLine(quiet=quiet) as line:

@@ -22,7 +22,7 @@ from rramalloc.allocation.case_arguments import AllocationArguments
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.allocation.optimize import kind_of, utilisation
 from rramalloc.allocation.remedies import chip_words, more_chips
-from rramalloc.commands.place.arrange import Arrangement, arrange, as_kept, is_room_for
+from rramalloc.commands.place.arrange import NOTHING_TAKEN, Arrangement, arrange, as_kept, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
 from rramalloc.commands.place.mesh import Mesh, Site, chip_of
@@ -36,6 +36,7 @@ from rramalloc.commands.place.placement import (
     TileUse,
     Traffic,
 )
+from rramalloc.commands.place.together import BY_TILE, together
 from rramalloc.commands.place.transfer import (
     Delay,
     TileRoutes,
@@ -57,6 +58,7 @@ from rramalloc.mapping.options import MappingOptions
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
+from rramalloc.reading import network_of_sizing, sizing_in
 from rramalloc.records import check_range
 from rramalloc.rounding import SAME_SUM
 from rramalloc.status import Status
@@ -79,7 +81,7 @@ def assembled(layout: Layout, names: Sequence[str]) -> tuple[PlacedArray, ...]:
         for index, block in enumerate(blocks, used[site]):
             found.append(placed_array((row, column), (tile[0], tile[1]), index, names[stage], replica, block))
         used[site] += len(blocks)
-    return tuple(sorted(found, key=lambda array: (array.chip, array.tile, array.index)))
+    return tuple(sorted(found, key=BY_TILE))
 
 
 def placed_array(chip: Pair, tile: Pair, index: int, layer: str, replica: int, block: Block) -> PlacedArray:
@@ -157,7 +159,7 @@ MAX_PLACEMENT_WORK = 10**6
 
 def place(
     network: NetworkLike,
-    allocation: AllocationLike,
+    allocation: AllocationLike | None = None,
     *,
     latency_table: LatencyTableLike | None = None,
     seed: int = 0,
@@ -171,9 +173,10 @@ def place(
     Parameters
     ----------
     network
-        A Network, a file, or the name of a shipped network.
+        A Network, a file, or the name of a shipped network. Or the JSON that `size` wrote: all that its chip
+        stores is placed.
     allocation
-        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}.
+        An Allocation, its file, or how layers run by name: copies, {"conv1": 4}; None for those of `size`.
     latency_table
         Measured step times, to tell how busy links are: a LatencyTable, a file, or a dict of its form; those
         of the allocation unless given.
@@ -198,6 +201,13 @@ def place(
     check_range("seed", seed, 0, 2**53)
     if work is not None:
         check_range("work", work, 0, MAX_PLACEMENT_WORK)
+    if allocation is None:
+        sizing = sizing_in(network)
+        if sizing is None:
+            raise SpecError(
+                "allocation", "is missing: give one, or the JSON of `size` in place of the network"
+            )
+        return _place_sized(sizing, given, work=work, seed=seed)
     case, what = read_case(network, allocation, given, latency_table=latency_table)
     what.made_for(case.network)
     check_command("place", "place", case)
@@ -206,9 +216,43 @@ def place(
     return place_network(case.network, what, work=work, seed=seed)
 
 
-def place_network(network: Network, source: AllocationInput, *, work: int | None, seed: int) -> Placement:
+def _place_sized(sizing: Any, given: AllocationArguments, *, work: int | None, seed: int) -> Placement:
+    """Place what a result of `size` stores, each network in the arrays that those before it leave.
+
+    Raises SpecError for networks that are not stored together, or cannot share tiles; as `place_network`.
+    """
+    hardware = sizing.chip.hardware
+    several = len(sizing.networks) > 1
+    if several and sizing.stored == "one":
+        words = "its networks run in turn, each alone on the chip: optimize and place them one by one"
+        raise SpecError("networks", f'{words}, or size with stored "all"')
+    if several and (hardware.kinds or hardware.own_tiles is not None):
+        words = "has tiles of one kind or of one layer, which several networks cannot share"
+        raise SpecError(f"hardware {hardware.name[:60]!r}", f"{words}: place them one by one")
+    parts = list[Placement]()
+    taken = Counter[Site]()
+    for each in sizing.networks:
+        case, what = read_case(network_of_sizing(each), each.allocation, given)
+        check_command("place", "place", case)
+        part = place_network(case.network, what, work=work, seed=seed, taken=taken)
+        moved = [(array, array.index + taken[*array.chip, *array.tile]) for array in part.arrays]
+        arrays = tuple(array.model_copy(update={"index": index}) for array, index in moved)
+        parts.append(part.model_copy(update={"arrays": arrays}))
+        taken.update((*array.chip, *array.tile) for array in arrays)
+    every = sorted((array for part in parts for array in part.arrays), key=BY_TILE)
+    return together(parts, tiles_in_use(every, hardware)) if several else parts[0]
+
+
+def place_network(
+    network: Network,
+    source: AllocationInput,
+    *,
+    work: int | None,
+    seed: int,
+    taken: MappingOf[Site, int] = NOTHING_TAKEN,
+) -> Placement:
     """Place every block of every copy on an array of the allocation's hardware: as fast with transfers as
-    can be found, then with little traffic; checked.
+    can be found, then with little traffic; checked. taken: arrays of tiles that hold other networks.
 
     Raises SpecError, CapacityError; MisplacedError if the placement does not survive the check.
     """
@@ -223,7 +267,9 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         if places:
             found = as_kept(stored.graph, stored.held, hardware, timer, places)
         else:
-            found = arrange(stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer)
+            found = arrange(
+                stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer, taken=taken
+            )
     except CapacityError as error:
         error.remedies = _remedies(stored, source, error.need)
         raise
@@ -252,7 +298,7 @@ def place_network(network: Network, source: AllocationInput, *, work: int | None
         layers=layers,
         flows=_flows(names, routes, chip_hop, known, timed=timer is not None),
         links=tuple(_links(routes, hardware, interval_ns)),
-        tiles=_tiles(arrays, hardware),
+        tiles=tiles_in_use(arrays, hardware),
         arrays=arrays,
         not_counted=case.not_counted(links=timer is not None),
         warnings=(
@@ -438,7 +484,7 @@ def _flows(
     return tuple(flow for _, flow in sorted(flows, key=lambda each: each[0]))
 
 
-def _tiles(arrays: tuple[PlacedArray, ...], hardware: Hardware) -> tuple[TileUse, ...]:
+def tiles_in_use(arrays: Sequence[PlacedArray], hardware: Hardware) -> tuple[TileUse, ...]:
     """Return the tiles in use, by chip and tile; `arrays` is in that order."""
     used, cells = Counter[tuple[Pair, Pair]](), Counter[Any]()
     for array in arrays:

@@ -724,6 +724,7 @@ def _network_on(
     }[goal]
     return NetworkOnChip(
         name=case.network.name,
+        network=case.network.to_dict(),
         goal=network.goal,
         reaches=reached,
         arrays=found.arrays.used,

@@ -40,11 +40,12 @@ class SizedChip(Record):
 class NetworkOnChip(Record):
     """A network on the chip.
 
-    goal: its target by name; reaches: the value reached, in the unit of the goal; arrays: that it uses;
-    allocation: on this chip.
+    network: its network JSON, None in files of earlier versions; goal: its target by name; reaches: the value
+    reached, in the unit of the goal; arrays: that it uses; allocation: on this chip.
     """
 
     name: str
+    network: dict[str, Any] | None = Field(None, repr=False)
     goal: dict[str, float | str]
     reaches: float | None
     arrays: PositiveCount

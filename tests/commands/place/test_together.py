@@ -1,0 +1,106 @@
+"""The JSON of `size` in place of a network and an allocation: networks that share the tiles of a chip."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rramalloc
+from rramalloc.errors import SpecError
+
+HARDWARE: dict[str, Any] = {
+    "name": "shared",
+    "crossbar": {"wordlines": 16, "bitlines": 16, "cell_bits": 4},
+    "precision": {"weight_bits": 4, "input_bits": 4, "output_bits": 8, "signed": "offset"},
+    "timing": {"step_ns": 10.0},
+    "energy": {"area_um2": 5.0},
+    "chip": {"arrays_per_tile": 4, "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 2.0},
+}
+
+
+def network(name: str, side: int, kernel: int) -> dict[str, Any]:
+    """8 channels, a convolution to 16 channels and a 1 x 1 convolution back to 8."""
+    nodes = [
+        {"name": "in", "op": "input", "shape": [8, side, side]},
+        {
+            "name": "a",
+            "op": "conv",
+            "inputs": ["in"],
+            "out_channels": 16,
+            "kernel": kernel,
+            "pads": kernel // 2,
+        },
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 8, "kernel": 1},
+    ]
+    return {"format": "rramalloc-network/1", "name": name, "source": "test", "nodes": nodes}
+
+
+def sized(path: Path, names: tuple[str, ...] = ("one", "two"), **more: Any) -> str:
+    """Write the result of `size`: 16 pixels in 9 steps (two copies, 2 * (5 + 1) arrays), 36 in 19 (2 * 2)."""
+    known = {"one": (network("one", 4, 3), 95.0), "two": (network("two", 6, 1), 195.0)}
+    networks = list[dict[str, Any]]()
+    for name in names:
+        document, target_ns = known[name]
+        (path.parent / f"{name}.json").write_text(json.dumps(document))
+        networks.append({"network": str(path.parent / f"{name}.json"), "target_ns": target_ns})
+    rramalloc.size({"networks": networks, "hardware": HARDWARE, "choose": {}, **more}).save(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_stored_networks_share_the_tiles(placed: bool, tmp_path: Path) -> None:
+    path = sized(tmp_path / "sized.json", stored="all", placed=placed)
+    placement = rramalloc.place(path)
+    assert [(layer.name, layer.copies * layer.arrays_per_copy) for layer in placement.layers] == [
+        ("one/a", 10),
+        ("one/b", 2),
+        ("two/a", 2),
+        ("two/b", 2),
+    ]
+    assert {(*array.tile, array.index) for array in placement.arrays} == {
+        (row, column, index) for row in range(2) for column in range(2) for index in range(4)
+    }
+    assert len(placement.arrays) == 16
+    assert [text.partition(" with")[0] for text in placement.warnings if "alone on the links" in text] == [
+        "one: latency 90 ns",
+        "two: latency 190 ns",
+    ]
+    if placed:  # the places of the file
+        kept = [each["allocation"] for each in json.loads(Path(path).read_text())["networks"]]
+        for own, prefix in zip(kept, ("one", "two"), strict=True):
+            for layer in own["places"]:
+                of_file = Counter[tuple[int, int]]()
+                for _, _, _, row, column, arrays in layer["pieces"]:
+                    of_file[row, column] += arrays
+                name = f"{prefix}/{layer['layer']}"
+                assert of_file == Counter(each.tile for each in placement.arrays if each.layer == name)
+    placement.save(tmp_path / "placed.json")
+    assert rramalloc.read(tmp_path / "placed.json") == placement
+
+
+def test_a_chip_of_size_is_optimized_and_placed(tmp_path: Path) -> None:
+    """With the chip of the file, all 3 tiles of 4 arrays; the network is in the file."""
+    path = sized(tmp_path / "sized.json", ("one",))
+    found = rramalloc.optimize(path, progress=False)
+    assert (found.network.name, found.arrays.budget, found.latency_ns) == ("one", 12, 90.0)
+    assert found.hardware == rramalloc.read(path).chip.hardware
+    assert len(rramalloc.place(path).arrays) == 12
+
+
+def test_what_cannot_be_placed_together_is_refused(tmp_path: Path) -> None:
+    path = sized(tmp_path / "sized.json")
+    with pytest.raises(SpecError, match=r"its networks run in turn, .* one by one, or size with stored"):
+        rramalloc.place(path)
+    with pytest.raises(SpecError, match="hold several: give one, with hardware of the chip"):
+        rramalloc.optimize(path)
+    with pytest.raises(SpecError, match="allocation: is missing: give one, or the JSON of `size`"):
+        rramalloc.place("alexnet")
+    document = json.loads(Path(path).read_text())
+    del document["networks"][1:], document["networks"][0]["network"]
+    (tmp_path / "old.json").write_text(json.dumps(document))
+    with pytest.raises(SpecError, match="wrote no network beside its allocation: size again"):
+        rramalloc.place(tmp_path / "old.json")
