@@ -393,13 +393,14 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: FrontP
 
 @dataclass(eq=False)
 class _ByBudgets:
-    """Allocations and bounds found by searches at single budgets."""
+    """Allocations and bounds found by searches at single budgets; begun: intervals of those without one."""
 
     along: TimeObjective
     stop: Work
     seed: int
     points: list[Point] = field(default_factory=list)
     bounds: dict[int, float] = field(default_factory=dict)
+    begun: set[int] = field(default_factory=set)
 
     @cached_property
     def _menu(self) -> Menu:
@@ -409,8 +410,11 @@ class _ByBudgets:
         """Take the cheapest modes for the smallest interval within a budget, where no work is left."""
         within = replace(self.along.problem, budget=Cost(budget))
         interval = self._menu.smallest_interval(within, self.stop)
-        found = self._menu.choice(within, self._menu.cheapest(interval, self.stop)[0])
         self.bounds[budget] = self.along.in_unit(interval)
+        if interval in self.begun:  # within a larger budget
+            return
+        self.begun.add(interval)
+        found = self._menu.choice(within, self._menu.cheapest(interval, self.stop)[0])
         if within.holds(found.copies, found.modes):
             self.points.append(Point(found, found.arrays, self.along.value(found), 0.0))
 

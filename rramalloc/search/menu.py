@@ -667,7 +667,8 @@ class Menu:
     first: number of the first kept mode of every stage, and of all; numbers: for each stage and every row of
     its table the place among its kept ones, -1 for none.
     axes: what is limited beside the cost, prices: of it; alike: where something is, the staircases of every
-    stage, one for each kind of arrays and sensitivity; known: smallest interval by budget, once it is known.
+    stage, one for each kind of arrays and sensitivity; known: least cost with which no stage
+    takes longer than a length, by this.
     """
 
     stages: tuple[StageModes, ...]
@@ -729,26 +730,25 @@ class Menu:
         return np.unique(self.stairs.length[: self.stairs.first[len(self.stages)]])
 
     def smallest_interval(self, problem: Problem, stop: Work | None = None) -> int:
-        """Return the smallest interval with which the cheapest modes fit the budget, by bisection.
+        """Return the smallest interval with which the cheapest modes fit the budget.
 
-        Where time runs out an interval that no allocation undercuts.
+        By bisection of the lengths of stages, one of which it is. Where time runs out an interval that no
+        allocation undercuts.
         """
-        budget = int(problem.budget)
-        if budget in self.known:
-            return self.known[budget]
-        low, high = 1, int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
+        most = int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
         if self.axes:
-            high = max(int(own.length[0]) for some in self.alike for own in some)
+            most = max(int(own.length[0]) for some in self.alike for own in some)
+        lengths = self.lengths[self.lengths <= most].tolist()
+        low, high = 0, len(lengths) - 1
         while low < high:
             middle = (low + high) // 2
+            length = lengths[middle]
+            cost = self.known.get(length) or self.cheapest(length, stop)[1]
             if stop is not None and stop.out_of_time:
-                return low
-            if self.cheapest(middle, stop)[1] <= budget:
-                high = middle
-            else:
-                low = middle + 1
-        self.known[budget] = low
-        return low
+                break
+            self.known[length] = cost
+            low, high = (low, middle) if cost <= problem.budget else (middle + 1, high)
+        return int(lengths[low])
 
     def intervals(self, problem: Problem) -> Ints:
         """Return every length of a stage that can be the interval, the shortest first."""
@@ -855,7 +855,7 @@ class Menu:
             steps = menu._steps_of_alike(2**60)
         options = _options_of(steps, axes)
         priced = cls._joined(stages, axes, prices_of_limits(options, axes, stop)[0])
-        return replace(priced, known=menu.known)  # prices change no interval
+        return replace(priced, known=menu.known)  # prices change no cost
 
     @classmethod
     def _joined(cls, stages: tuple[StageModes, ...], axes: tuple[Axis, ...], prices: Prices) -> Menu:

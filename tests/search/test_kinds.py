@@ -245,3 +245,22 @@ def test_energy_that_is_not_given_is_named_with_its_kind() -> None:
             rramalloc.optimize(HAND, hardware=machine, **options)
     with pytest.raises(RramallocError, match=r"\(kind 'small' has no energy.area_um2\)$"):
         Area(Case(HAND, machine).problem(MAX_ARRAYS))
+
+
+def test_budgets_of_one_menu_share_what_intervals_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The least interval that fits is a length of a stage; what each costs is asked once."""
+    problem = Case(load("alexnet"), hardware(SMALL, LARGE, areas=False)).problem(SMALL + LARGE)
+    own, cheapest = Menu.of(problem), Menu.cheapest
+    budgets = np.linspace(problem.minimum, int(problem.budget), 40).astype(int).tolist()
+    asked = list[int]()
+
+    def counted(menu: Menu, length: int, stop: Work | None = None) -> Any:
+        asked.append(length)
+        return cheapest(menu, length, stop)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Menu, "cheapest", counted)
+        found = [own.smallest_interval(replace(problem, budget=budget)) for budget in budgets]
+    assert len(asked) == len(set(asked)) <= len(own.lengths)
+    for budget, least in zip(budgets, found, strict=True):
+        assert cheapest(own, least)[1] <= budget < cheapest(own, least - 1)[1]
