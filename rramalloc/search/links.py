@@ -31,6 +31,7 @@ from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
 from rramalloc.search.front import Front, FrontProgress, Point, front_of, undominated
 from rramalloc.search.limited import UnderLimits, lowest, with_limits
+from rramalloc.search.menu import Menu
 from rramalloc.search.objective import FewestArrays, Interval, Latency, Objective, Quantity
 from rramalloc.search.problem import Answer, Choice, Placed, Placer, Problem
 from rramalloc.search.resources import Cost
@@ -98,6 +99,10 @@ def placed_front(
 
 def _in_unit(quantity: Quantity, value: float) -> float:
     return quantity.in_unit(value) if isinstance(quantity, WithLinks) else value
+
+
+_Key = tuple[float, float, float, int]
+"""Part by which limits are exceeded, value, tie, and arrays: the least is the best."""
 
 
 class WithLinks(Objective):
@@ -179,6 +184,22 @@ class WithLinks(Objective):
         limits = lowest(problem.limits.at_most or {}, self.alone.problem.limits.at_most or {}, of_target)
         return with_limits(problem, limits).excess(placed.choice)
 
+    def key(self, placed: Placed) -> _Key:
+        """Return what is the least of the best placed allocation."""
+        objective = self.of(placed)
+        value, tie = objective.value(placed.choice), objective.tie(placed.choice)
+        return self.excess(placed), value, tie, placed.choice.arrays
+
+    @property
+    def fewest_arrays(self) -> Choice:
+        """One copy of every layer, or the fewest that are allowed, in modes of the fewest arrays."""
+        menu = Menu.of(self.alone.problem)
+        return menu.choice(self.alone.problem, menu.smallest)
+
+    def no_slower(self, found: Choice) -> Choice:
+        """Return an allocation, or that with the fewest arrays where it is faster with its transfers."""
+        return min(found, self.fewest_arrays, key=lambda each: self.key(self.placement(each)))
+
     @override
     def bound(self, steps: int, stop: Work) -> float:
         return self.in_unit(self.alone.bound(steps, stop))
@@ -191,10 +212,6 @@ class WithLinks(Objective):
     def solve(self, stop: Work, seed: int) -> Answer:
         walk = _Walk(self, stop, seed)
         return walk.all_that_may_be_best(self.problem.budget) or walk.run()
-
-
-_Key = tuple[float, float, float, int]
-"""Part by which limits are exceeded, value, tie, and arrays: the least is the best."""
 
 
 @dataclass(eq=False)
@@ -284,6 +301,8 @@ class _Walk:
                     if self.all_that_may_be_best(arrays) or self.best:
                         break
             end_s = self._end_s
+            if not self._ended(math.inf):  # whatever the work, for no answer is slower than this one
+                self.place(objective.fewest_arrays)
             reached = self._walk(end_s)
             stop.is_exhausted = not self._ended(end_s)
             if given is not None:
@@ -407,7 +426,7 @@ class _Walk:
         begun_s = self.stop.seconds
         placed = self.objective.placer.placed(found, self.stop, quick=not again, again=again)
         self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
-        key = self._key(placed)
+        key = self.objective.key(placed)
         self._keep(placed, key, found)
         return key
 
@@ -419,11 +438,6 @@ class _Walk:
     def _keep(self, placed: Placed, key: _Key, found: Choice) -> None:
         if key < self.key:
             self.best, self.key, self.found = placed, key, found
-
-    def _key(self, placed: Placed) -> _Key:
-        objective = self.objective.of(placed)
-        value, tie = objective.value(placed.choice), objective.tie(placed.choice)
-        return self.objective.excess(placed), value, tie, placed.choice.arrays
 
     def _answer(self, bound: float, proof: str) -> Answer:
         """Return the best that was placed, with a bound without links."""

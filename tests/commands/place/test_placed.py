@@ -326,6 +326,14 @@ def test_what_links_keep_from_a_target_is_said_where_the_chip_is_full(
         rramalloc.optimize(network, hardware=hardware, placed=True, feeds_back="sequences" in asked, **asked)
 
 
+@pytest.mark.parametrize("method", ["milp", "bottleneck", "auto"])
+def test_no_method_is_slower_than_one_copy_a_layer(method: Any) -> None:
+    """One copy of each has its three arrays in one tile: 5 steps of 10 ns, and nothing goes over a link."""
+    tiles = {"chip.arrays_per_tile": 3, "chip.tiles": 4, "chip.bandwidth_tile_gb_s": 0.1}
+    found = rramalloc.optimize(AB, 9, hardware=BY_HAND.with_values(tiles), placed=True, method=method, work=2)
+    assert found.latency_ns == pytest.approx(50.0)
+
+
 @pytest.mark.parametrize(
     "asked",
     [
