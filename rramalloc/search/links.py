@@ -218,20 +218,21 @@ class WithLinks(Objective):
 class _Walk:
     """The search of an objective with links.
 
-    best: of what was placed, or the nearest to what limits and target ask for; key: of it; found: the same
-    with the bits that it chose; placing_s: longest placement so far, which the next one must leave time for;
-    quick: keys of what was placed quickly; leader: best of it since the last one was placed again.
+    best: of what was placed, or the nearest to what limits and target ask for, and the same with the bits
+    that it chose; key: of it; placing_s: longest placement so far, which the next one must leave time for;
+    quick: keys of what was placed quickly; leader: best of it since the last one was placed again; end_s:
+    charged work after which it ends.
     """
 
     objective: WithLinks
     stop: Work
     seed: int
-    best: Placed | None = None
-    found: Choice | None = None
+    best: tuple[Placed, Choice] | None = None
     placing_s: float = 0.0
     quick: list[tuple[_Key, Choice]] = field(default_factory=list)
     leader: tuple[_Key, Choice] | None = None
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
+    end_s: float = math.inf
 
     def all_that_may_be_best(self, arrays: Cost) -> Answer | None:
         """Place all allocations of so few arrays that may be the best, if they are few.
@@ -248,7 +249,8 @@ class _Walk:
         choice = objective.problem.choice(fastest.copies, fastest.modes)
         if objective.placer.placed(choice, self.stop, quick=True).is_hidden:
             keys = [(least, fastest)]
-        count, end_s = 0, self._end_s
+        self._begin()
+        count = 0
         numbers = self._numbers()
         # Step after step of the walk, as for every budget, so that a larger one repeats a smaller one's; in
         # a step the fastest without links first, which leave few of the others a chance.
@@ -257,19 +259,19 @@ class _Walk:
             for _, own, found in of_step:
                 if own >= self.key and not self.key[0]:
                     continue
-                if count == _MOST_PLACED or self._ended(end_s):
+                if count == _MOST_PLACED or self.is_over:
                     return None
                 self.place(found)
                 count += 1
             self.place_leader_again()
         for key, found in sorted(self.quick, key=itemgetter(0))[:_LEADERS]:
-            if key[1] <= _NEAR * self.key[1] and not self._ended(math.inf):
+            if key[1] <= _NEAR * self.key[1] and not self.is_over:
                 self._place(found, again=True)
         if self.best is None or self.key[0] or arrays < objective.problem.budget:
             return None
         self.stop.is_exhausted = True
         words = f"all {len(every)} allocations timed, each placed that may be better"
-        return self._answer(least[1], words)
+        return self._answer(self.best[1], least[1], words)
 
     def run(self) -> Answer:
         """Place the answer without links; walk where that does not hide its transfers."""
@@ -290,32 +292,32 @@ class _Walk:
         own.place_leader_again()
         self.placing_s = own.placing_s
         least = own.key[1] * (1 - SAME_SUM)
-        is_hidden = own.best is not None and own.best.is_hidden
+        is_hidden = own.best is not None and own.best[0].is_hidden
         if (is_hidden or bound >= least) and not own.key[0]:
-            self._take(own)
+            self._keep(own.best, own.key)
         else:
             if objective.target is not None:
-                self._take(own)
+                self._keep(own.best, own.key)
             elif self.best is None:  # of a larger problem a part that is small
                 for arrays in reversed(self._numbers()):
                     if self.all_that_may_be_best(arrays) or self.best:
                         break
-            end_s = self._end_s
-            if not self._ended(math.inf):  # whatever the work, for no answer is slower than this one
+            self._begin()
+            if not self.is_over:  # whatever the work, for no answer is slower than this one
                 self.place(objective.fewest_arrays)
-            reached = self._walk(end_s)
-            stop.is_exhausted = not self._ended(end_s)
+            reached = self._walk()
+            stop.is_exhausted = not self.is_over
             if given is not None:
                 self.place(given)
             if _FAR * reached < objective.problem.budget or self.key[0]:
-                self._take(own)
+                self._keep(own.best, own.key)
         if self.best is None:
             raise AssertionError("the answer without links was placed")
         if self.key[0]:
-            raise self._refusal(self.best)
-        return self._answer(bound, answer.proof)
+            raise self._refusal(self.best[0])
+        return self._answer(self.best[1], bound, answer.proof)
 
-    def _walk(self, end_s: float) -> int:
+    def _walk(self) -> int:
         """Place allocations of rising numbers of arrays; of all for a target, or while none is allowed.
 
         Returns the last of these numbers.
@@ -323,26 +325,26 @@ class _Walk:
         missed, budget = self.objective.problem.minimum, self.objective.problem.budget
         has_target = self.objective.target is not None
         for arrays in (*self._numbers(), *([budget] if has_target else [])):
-            if self._ended(end_s):
+            if self.is_over:
                 break
             if self._try(arrays) and has_target:
-                self._bisect(missed, arrays, end_s)
+                self._bisect(missed, arrays)
                 break
             missed = arrays
-        if self.key[0] and not self._ended(end_s):
+        if self.key[0] and not self.is_over:
             self._try(budget)
         return missed
 
-    @property
-    def _end_s(self) -> float:
-        """Work after which it ends, as much for every budget."""
-        return self.stop.spent_s + _WALK * self.stop.work_s
+    def _begin(self) -> None:
+        """Allow as much work as for every other budget."""
+        self.end_s = self.stop.spent_s + _WALK * self.stop.work_s
 
-    def _ended(self, end_s: float) -> bool:
-        """Return True if the work is done, or the time left does not suffice for another placement."""
+    @property
+    def is_over(self) -> bool:
+        """Whether the work is done, or the time left does not suffice for another placement."""
         limit_s = self.stop.time_limit_s
         is_late = limit_s is not None and self.stop.seconds + self.placing_s >= limit_s
-        return is_late or self.stop.out_of_time or self.stop.spent_s >= end_s
+        return is_late or self.stop.out_of_time or self.stop.spent_s >= self.end_s
 
     def _numbers(self) -> list[Cost]:
         """Return the numbers of arrays of the walk, up to the budget, and those of the first whole tiles."""
@@ -356,11 +358,11 @@ class _Walk:
             arrays *= _GROWTH
         return [Cost(number) for number in sorted(numbers) if problem.minimum <= number <= problem.budget]
 
-    def _bisect(self, missed: int, met: int, end_s: float) -> None:
+    def _bisect(self, missed: int, met: int) -> None:
         """Look for fewer arrays that meet the target, between numbers that miss and meet it."""
         for _ in range(_BISECTIONS):
             middle = Cost((missed + met) // 2)
-            if middle <= missed or self._ended(end_s):
+            if middle <= missed or self.is_over:
                 return
             missed, met = (missed, middle) if self._try(middle) else (middle, met)
 
@@ -382,11 +384,11 @@ class _Walk:
                 self.stop.charge(share.spent_s)
             self.place(answer.choice)
             # Transfers of a placement are those of its blocks and bits: they say nothing of other ones.
-            if self.best is None or self.best.is_hidden or not alone.one_block:
+            if self.best is None or self.best[0].is_hidden or not alone.one_block:
                 break
             if problem is not alone and self.key == before:
                 break
-            problem = self.best.applied_to(alone)
+            problem = self.best[0].applied_to(alone)
         return self.place_leader_again()
 
     def _least(self, found: Choice) -> _Key:
@@ -417,7 +419,7 @@ class _Walk:
             return False
         key, found = self.leader
         self.leader = None
-        if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self._ended(math.inf):
+        if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self.is_over:
             key = self._place(found, again=True)
         return not key[0]
 
@@ -427,23 +429,18 @@ class _Walk:
         placed = self.objective.placer.placed(found, self.stop, quick=not again, again=again)
         self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
         key = self.objective.key(placed)
-        self._keep(placed, key, found)
+        self._keep((placed, found), key)
         return key
 
-    def _take(self, other: _Walk) -> None:
-        """Keep what another walk found if it is better."""
-        if other.best is not None and other.found is not None:
-            self._keep(other.best, other.key, other.found)
-
-    def _keep(self, placed: Placed, key: _Key, found: Choice) -> None:
+    def _keep(self, placed: tuple[Placed, Choice] | None, key: _Key) -> None:
+        """Keep a placed allocation if it is the best."""
         if key < self.key:
-            self.best, self.key, self.found = placed, key, found
+            self.best = placed
+            self.key = key
 
-    def _answer(self, bound: float, proof: str) -> Answer:
-        """Return the best that was placed, with a bound without links."""
-        objective, found = self.objective, self.found
-        if found is None:
-            raise AssertionError("something was placed")
+    def _answer(self, found: Choice, bound: float, proof: str) -> Answer:
+        """Return an allocation with a bound without links."""
+        objective = self.objective
         words = plain_quantity(bound, objective.unit)
         proof = f"{objective.label} bound {words} without transfer: {proof}"
         return Answer(objective.problem.choice(found.copies, found.modes), bound, proof)
