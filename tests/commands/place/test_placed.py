@@ -30,7 +30,7 @@ from rramalloc.commands.place.layout import Flows
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
-from rramalloc.errors import LimitError, SpecError, TargetError
+from rramalloc.errors import BudgetError, LimitError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Energy, Timing
 from rramalloc.network.network import Network
@@ -348,13 +348,21 @@ def test_no_method_is_slower_than_one_copy_a_layer(method: Any) -> None:
     ],
 )
 def test_no_placed_allocation_is_below_a_bound(asked: Question, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every allocation of drawn problems, placed, against the walk and the search of small problems."""
+    """Every allocation of drawn problems, placed, against the walk and the search of small problems.
+
+    As a soak of so many problems for each question, of up to 300 allocations, it prints how far the values
+    of both are above the least.
+    """
     arrange, enumerated, random = placer.arrange, links.every_choice, Random(f"{asked.objective}")
     monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
-    compared = 0
-    for _ in range(6):
+    most, spare = (300, 7) if SOAK else (25, 2)
+    compared, gaps = 0, list[tuple[bool, float]]()
+    while compared < 2 * SOAK if SOAK else compared < 6:
         of_tiles = chip(
-            random.choice((2, 3)), (2, 3), hop_ns_tile=1.0, bandwidth_tile_gb_s=random.choice((0.2, 2.0))
+            random.choice((2, 3)),
+            (2, random.choice((2, 3))),
+            hop_ns_tile=1.0,
+            bandwidth_tile_gb_s=random.choice((0.2, 2.0)),
         )
         clock: Any = random.choice(({}, {"clock": "own", "tick_ns": 1.0}))
         energy = Energy(read_pj=1.0, leakage_mw=0.5, area_um2=10.0)
@@ -362,10 +370,13 @@ def test_no_placed_allocation_is_below_a_bound(asked: Question, monkeypatch: pyt
         network = chain(*(random.choice((4, 8, 16)) for _ in range(3)), side=3, kernel=random.choice((1, 3)))
         mapping: Any = random.choice(("im2col", "sdk"))
         case = Case.of(network, {"hardware": hardware, "mapping": mapping}, placed=True)
-        objective = objective_of(case.problem(case.minimum + 2), asked)
+        try:
+            objective = objective_of(case.problem(case.minimum + random.randint(1, spare)), asked)
+        except BudgetError:
+            continue
         assert isinstance(objective, links.WithLinks)
         every = enumerated(objective.alone.problem, Work())
-        if every is None or len(every) > 25:
+        if every is None or len(every) > most:
             continue
         values = [objective.value(found) for found in every if objective.allows(found)]
         best = min(values, default=math.inf)
@@ -376,13 +387,17 @@ def test_no_placed_allocation_is_below_a_bound(asked: Question, monkeypatch: pyt
             except TargetError as error:
                 if error.proven and values:
                     pytest.fail(f"{values} are reached: {error}")
+                compared += SOAK > 0
                 continue
             value = objective.value(answer.choice)
             assert objective.allows(answer.choice)
             assert answer.lower_bound <= best * (1 + 1e-9)
-            assert value == best or search is not enumerated
+            assert value == best or search is not enumerated or SOAK
+            gaps.append((search is enumerated, value / best - 1))
             compared += 1
-    assert compared
+    for is_enumerated in (True, False):
+        own = [gap for search, gap in gaps if search is is_enumerated] or [0.0]
+        print(asked.objective, len(own), f"mean {np.mean(own):.2%}, largest {max(own):.2%}")
 
 
 def copies_and_transfer_ns(
