@@ -181,11 +181,11 @@ def _on_sized_chip(
         raise SpecError("networks", words)
     (own,) = sizing.networks
     every = cast("dict[str, Any]", given)
-    defaults = cast("dict[str, Any]", DEFAULTS)
-    options = own.allocation.options
-    for name in ("mapping", "fold", "fc", "host"):
-        if every.get(name, defaults[name]) == defaults[name]:
-            every[name] = getattr(options, name)
+    mapped = dict(own.allocation.options.changed())
+    unsaid = [
+        name for name in ("mapping", "fold", "fc", "host") if every.get(name) in (None, dict(DEFAULTS)[name])
+    ]
+    every |= {name: mapped[name] for name in unsaid}
     if every.get("hardware", DEFAULT_PRESET) is DEFAULT_PRESET:
         every["hardware"] = sizing.chip.hardware
     machine = as_hardware(every["hardware"])

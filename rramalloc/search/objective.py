@@ -144,6 +144,8 @@ class Objective(Quantity):
         every = every_choice(self.problem, stop, most)
         if every is None:
             return None
+        if not every and not stop.out_of_time:  # of kinds that are limited one by one
+            raise BudgetError(self.problem.minimum, self.problem.budget, [])
         allowed = [found for found in every if not stop.out_of_time and self.allows(found)]
         if not allowed and not stop.out_of_time:
             raise self.refusal(every, stop, seed)

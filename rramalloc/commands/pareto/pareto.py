@@ -69,7 +69,8 @@ def pareto(
     against
         "arrays", or another of these.
     placed
-        Place the points one by one, and count the transfer between their tiles; those then dominated go.
+        Place the points one by one, and count the transfer between their tiles; those then dominated go. As
+        transfers make steps longer, the makespan then is the latency.
     baselines
         Methods to put beside the front.
     seed
@@ -107,6 +108,8 @@ def pareto(
     for method in baselines:
         check_known("method", method, method_names())
     check_effort(seed, work, time_limit_s)
+    if placed and objective == "makespan":  # in steps, which transfers make longer
+        objective = "latency"
     ending = stop or Work(work=work, time_limit_s=time_limit_s)
     case = Case.of(network, given, placed=placed)
     check_command("pareto", "pareto", case, Question(placed=placed))

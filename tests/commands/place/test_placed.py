@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
@@ -32,6 +33,7 @@ from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.commands.place.transfer import TileRoutes, transfer
 from rramalloc.errors import BudgetError, LimitError, SpecError, TargetError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import Energy, Timing
 from rramalloc.network.network import Network
 from rramalloc.search import links
@@ -309,6 +311,48 @@ def test_a_limit_of_power_is_left_out_of_the_bound() -> None:
     assert found.latency_ns == pytest.approx(3 * (2 + 8 / 0.65), rel=1e-3)
     assert (found.lower_bound, found.energy_pj) == (30.0, 120.0)
     assert [layer.copies for layer in found.layers] == [2, 2]
+
+
+def test_a_front_with_links_is_of_the_time_they_take() -> None:
+    """More arrays may take fewer, longer steps: such points are dominated, though not in steps."""
+    front = rramalloc.pareto(
+        chain(16, 8, 8, side=3),
+        hardware=machine(chip(4, (2, 3), **SLOW), (16, 32), STEP),
+        placed=True,
+        work=1,
+    )
+    values = [(point.arrays, point.latency_ns) for point in front.points]
+    assert len(values) > 1
+    for fewer, more in itertools.pairwise(values):
+        assert fewer[0] < more[0]
+        assert (fewer[1] or 0.0) > (more[1] or 0.0)
+
+
+def test_kinds_that_some_budgets_of_the_walk_do_not_hold_are_placed() -> None:
+    """a takes 9 arrays of 16 rows, of which the chip has 6: it lies on digital units, whatever the budget."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [16, 4, 4]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 8, "kernel": 3, "pads": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 8, "kernel": 1},
+        {"name": "c", "op": "conv", "inputs": ["a"], "out_channels": 8, "kernel": 1},
+        {"name": "sum", "op": "add", "inputs": ["b", "c"]},
+    ]
+    hardware = as_hardware(
+        {
+            "name": "units",
+            "crossbar": {"wordlines": 16, "bitlines": 16, "cell_bits": 4},
+            "precision": {"weight_bits": 4, "input_bits": 4, "output_bits": 8, "signed": "offset"},
+            "timing": {"step_ns": 10.0, "clock": "own", "tick_ns": 1.0},
+            "chip": {"arrays_per_tile": 2, "tiles": 6, "hop_ns_tile": 0.5, "bandwidth_tile_gb_s": 0.2},
+            "kinds": [
+                {"name": "small", "tiles": 3, "energy": {"area_um2": 3.0}},
+                {"name": "digital", "tiles": 2, "processor": {"macs_per_ns": 64.0, "area_um2": 90.0}},
+            ],
+        }
+    )
+    found = rramalloc.optimize(Network.build("units", nodes), hardware=hardware, placed=True, work=1)
+    assert [layer.kind for layer in found.layers if layer.name == "a"] == ["digital"]
+    assert found.lower_bound <= (found.latency_ns or 0.0)
 
 
 @pytest.mark.parametrize(
