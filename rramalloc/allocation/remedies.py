@@ -6,6 +6,7 @@ stored classifiers and held copies count as they will.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from rramalloc.choices import MAX_ARRAYS
@@ -145,14 +146,6 @@ def more_cell_bits(hardware: Hardware, weight_bits: int, works: Works) -> Hardwa
 
 def _least(rising: Sequence[Hardware], works: Works) -> Hardware | None:
     """Return the first that works by bisection, None if not even the last does; all behind the first work."""
-    low = 0
-    high = len(rising) - 1
     if not rising or not works(rising[-1]):
         return None
-    while low < high:
-        middle = (low + high) // 2
-        if works(rising[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return rising[low]
+    return rising[bisect_left(rising[:-1], True, key=works)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 
 from rramalloc.mapping.mode import ModeOfEach
 from rramalloc.search.problem import Problem
 from rramalloc.timing.simulate import Copies
+
+_PARTS = 2**20  # of what copies have beyond the least: the last bit of a million copies
 
 
 def fitting(problem: Problem, copies: Copies, modes: ModeOfEach | None = None) -> Copies:
@@ -18,12 +22,10 @@ def fitting(problem: Problem, copies: Copies, modes: ModeOfEach | None = None) -
     if problem.holds(copies, modes):
         return copies
     extra = copies - problem.smallest
-    low, high = 0, 2**20
-    while high - low > 1:
-        middle = (low + high) // 2
-        if problem.holds(problem.smallest + extra * middle // 2**20, modes):
-            low = middle
-        else:
-            high = middle
-    fewer: Copies = np.asarray(problem.smallest + extra * low // 2**20, dtype=np.int64)
-    return fewer
+
+    def scaled(part: int) -> Copies:
+        """Return the copies with so many parts of `_PARTS` of what is beyond the least."""
+        return np.asarray(problem.smallest + extra * part // _PARTS, dtype=np.int64)
+
+    holding = bisect_left(range(1, _PARTS), True, key=lambda part: not problem.holds(scaled(part), modes))
+    return scaled(holding)

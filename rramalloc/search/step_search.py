@@ -9,6 +9,7 @@ there is a shortest step.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -212,14 +213,13 @@ class StepLengths:
 
     def least_steps(self, last: float) -> int:
         """Return an interval that no allocation whose step is at most `last` ns undercuts."""
-        low, high = 1, max((int(stage.length[-1]) for stage in self.stages), default=1)
-        while low < high:
-            middle = (low + high) // 2
-            if sum(stage.least_ns(middle) for stage in self.stages) <= last * (1 + SAME_PRODUCT):
-                high = middle
-            else:
-                low = middle + 1
-        return low
+        longest = max((int(stage.length[-1]) for stage in self.stages), default=1)
+        most_ns = last * (1 + SAME_PRODUCT)
+
+        def reaches(steps: int) -> bool:
+            return sum(stage.least_ns(steps) for stage in self.stages) <= most_ns
+
+        return 1 + bisect_left(range(1, longest), True, key=reaches)
 
     @property
     def are_sums(self) -> bool:

@@ -7,6 +7,7 @@ digital nodes around them, so that whatever reads a network reads a cut one.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -172,14 +173,7 @@ class _Cutter:
 
 def _most(limit: int, fits: Callable[[int], bool]) -> int:
     """Return the largest of 1 ... limit that fits by bisection, 0 if none does."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+    return bisect_left(range(1, limit + 1), True, key=lambda count: not fits(count))
 
 
 def _pieces(total: int, most: int) -> Iterator[int]:
