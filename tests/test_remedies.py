@@ -370,8 +370,11 @@ EXPORTS: dict[str, tuple[Call, str]] = {
         Call(CHAIN, machine(**{**CHIP, "chip__tiles": [4, 4], "chip__arrays_per_tile": 5}), tool="mnsim"),
         "arrays_per_tile = 4",
     ),
-    "mnsim, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="mnsim"), "mapping 'sdk' .* whole_kernel"),
-    "mnsim, modes": (Call(CHAIN, machine(), 60, SDK, tool="mnsim"), "allocate with --mapping im2col$"),
+    "mnsim, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="mnsim"), "'sdk' has .* whole_kernel"),
+    "mnsim, modes": (
+        Call(CHAIN, machine(), 60, SDK, tool="mnsim"),
+        "allocate with --mapping im2col, or export to json",
+    ),
     "mnsim, modes on too small a chip": (
         Call(CHAIN, machine(**CHIP), given=SDK, tool="mnsim"),
         r"chips = \[1, 4\] in the hardware file and allocate with --mapping whole_kernel",
@@ -379,7 +382,7 @@ EXPORTS: dict[str, tuple[Call, str]] = {
     "mnsim, kernel": (Call(KERNEL, machine(), 60, tool="mnsim"), "--crossbar 64x64$"),
     "mnsim, no layer": (Call(JOINED, machine(), 60, tool="mnsim"), "no layer for 'concat'"),
     "modes of what is refused": (Call(JOINED, machine(), 60, SDK, tool="mnsim"), "no layer for 'concat'"),
-    "bits": (Call(BITS, machine(), 60, tool="pimcomp"), "one precision .* same weight_bits .* json or csv"),
+    "bits": (Call(BITS, machine(), 60, tool="pimcomp"), "other bits .* same weight_bits .* json or csv"),
     "bits of what is refused": (
         Call(SLIM.with_bits({"c1": (8, 8)}), machine(), 60, tool="neurosim"),
         "lists the tools",
@@ -388,7 +391,7 @@ EXPORTS: dict[str, tuple[Call, str]] = {
         Call(CHAIN, machine(**{**CHIP, "chip__tiles": [3, 8]}), tool="pimcomp"),
         r'chips = \[1, 2\], or set .* row_blocks = "first_fit" .* --mapping im2col and --arrays \d+$',
     ),
-    "pimcomp, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="pimcomp"), "mapping 'sdk' .* im2col"),
+    "pimcomp, modes on a chip": (Call(CHAIN, LARGE, given=SDK, tool="pimcomp"), "'sdk' has .* im2col"),
     "pimcomp, wide layer": (
         Call(WIDE, machine(**{**CHIP, "chip__tiles": [9, 9]}), 40, tool="pimcomp"),
         r"\[chip\] arrays_per_tile = 19, or set \[counting\]",
@@ -423,11 +426,11 @@ EXPORTS: dict[str, tuple[Call, str]] = {
     "placement": (Call(CHAIN, LARGE, tool="neurosim", placement=True), "leave --placement out"),
     "modes of layers with bits": (
         Call(BITS, machine(), 60, SDK, tool="mnsim"),
-        r"weight_bits and input_bits \(8 and 8\) and allocate with --mapping im2col$",
+        r"weight_bits and input_bits \(8 and 8\) and allocate with --mapping im2col, or export to json",
     ),
     "modes of layers with bits on a chip": (
         Call(BITS, machine(**CHIP), given=SDK, tool="pimcomp"),
-        r"\(8 and 8\) and set .* --mapping im2col and --arrays \d+$",
+        r"\(8 and 8\) and set .* --mapping im2col and --arrays \d+, or export to json",
     ),
     "host and bits": (
         Call(BITS, machine(), 60, {"host": ["c1"]}, tool="mnsim"),

@@ -34,7 +34,7 @@ from rramalloc.mapping.demand import (
 )
 from rramalloc.mapping.mode import LayerArray, Mode, array_of
 from rramalloc.mapping.options import DEFAULT_MAPPING, MappingOptions
-from rramalloc.mapping.tiles import Tiles
+from rramalloc.mapping.tiles import Site, Tiles
 from rramalloc.methods.one_pass import one_pass_choices
 from rramalloc.network.counts import weights
 from rramalloc.network.coverage import Coverage, name_some
@@ -87,7 +87,7 @@ class Case:
     at_most: MappingOf[str, float] = field(default_factory=dict)
     divide: Divided | None = None
     placed: bool = False
-    taken: MappingOf[tuple[int, int, int, int], int] = field(default_factory=dict)
+    taken: MappingOf[Site, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, network: NetworkLike, given: MappedArguments, *, placed: bool = False) -> Case:

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from rramalloc.cli import EXIT_INTERRUPTED
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import DRAWN, RESULT, Panel, Value, described, of_call, passed, typed
+from rramalloc.cli.parameters import DRAWN, RESULT, OptionValue, Panel, described, of_call, passed, typed
 from rramalloc.errors import suggestion
 from rramalloc.files import check_outputs, check_writable
 from rramalloc.lazy import foreign
@@ -145,9 +145,9 @@ class Command(_WholeSentence, TyperCommand):
             raise typer.BadParameter("--figure-width needs --figure, the file to draw")
 
 
-def _value(parameter: Any) -> Value:
+def _value(parameter: Any) -> OptionValue:
     """Return the properties of the values of a parameter."""
-    return parameter.metavar if isinstance(parameter.metavar, Value) else Value("")
+    return parameter.metavar if isinstance(parameter.metavar, OptionValue) else OptionValue("")
 
 
 class Group(_WholeSentence, TyperGroup):

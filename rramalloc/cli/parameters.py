@@ -36,7 +36,7 @@ Help = Mapping[str, tuple[str | None, str] | tuple[str | None, str, Callable[...
 """
 
 
-class Value(str):
+class OptionValue(str):
     """Word by which help calls a value, with other properties of the values of an option.
 
     option: its name, where that does not follow from the parameter's; unit: of numbers that may be given in
@@ -160,7 +160,7 @@ def _as_declared(context: typer.Context, parameter: typer.CallbackParam, value: 
     return parameter.default if source is not None and source.name == "DEFAULT" else value
 
 
-SECONDS = Value("S", unit="s")
+SECONDS = OptionValue("S", unit="s")
 _PANELS: Mapping[Panel, Help] = {
     "Problem": {
         "network": ("NETWORK", "A .json, .onnx or .csv file, or a shipped network's name."),
@@ -173,7 +173,10 @@ _PANELS: Mapping[Panel, Help] = {
         "mapping": (None, "How weights lie on crossbars."),
         "fold": (None, "Fold filters to the fewest arrays first; needs kernel_split."),
         "input_shapes": ("NAME=1,3,224,224", "Shape of a dynamic ONNX input."),
-        "input_values": ("NAME=VALUE", "Value of an ONNX input that decides what runs, e.g. use_cache=true."),
+        "input_values": (
+            "NAME=VALUE",
+            "Value of an ONNX input that decides what runs, e.g. use_cache=true.",
+        ),
         "feeds_back": (None, "The next input needs this one's output, as in a decoder, or does not."),
         "sequences": ("S", "Sequences that take turns in a network that feeds back."),
         "states": ("STATE=LAYER", "LAYER reads what STATE wrote for the input before; can be repeated."),
@@ -309,9 +312,9 @@ def _info(name: str, row: tuple[Any, ...], place: Any) -> Any:
     """Return Typer's description of a parameter."""
     is_option = place is inspect.Parameter.KEYWORD_ONLY
     metavar, words, callback = (*row, None)[:3]
-    value = metavar if isinstance(metavar, Value) else Value(metavar or "")
+    value = metavar if isinstance(metavar, OptionValue) else OptionValue(metavar or "")
     if name in _WRITTEN and not value.writes:
-        value = Value(value, writes=_WRITTEN[name])
+        value = OptionValue(value, writes=_WRITTEN[name])
     known = {
         "metavar": value or None,
         "help": words,

@@ -83,7 +83,7 @@ class Block:
         return self.parts[-1].copy + 1
 
 
-class Held(NamedTuple):
+class HeldBlocks(NamedTuple):
     """Content of arrays that lie together: all blocks of a copy, or the parts of copies in one array.
 
     replica: the copy, the first of them where they are several.
@@ -117,9 +117,9 @@ class CopiesApart:
         """Blocks of one copy."""
         return blocks(self.weights, self.crossbar, self.mapping)
 
-    def __getitem__(self, number: int) -> Held:
+    def __getitem__(self, number: int) -> HeldBlocks:
         """Return the content of the arrays of copy `number`."""
-        return Held(number, self.blocks)
+        return HeldBlocks(number, self.blocks)
 
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:
@@ -152,7 +152,7 @@ class CopiesSharing:
         """Arrays of one copy."""
         return -(-self.weights.groups // self.room) * self.together
 
-    def __getitem__(self, number: int) -> Held:
+    def __getitem__(self, number: int) -> HeldBlocks:
         """Return the content of the arrays of set `number`, shared by one or several copies."""
         groups, high, wide = self.weights.groups, self.weights.rows, self.weights.columns
         first, lines = number * self.room, (range(high), range(wide))
@@ -162,7 +162,7 @@ class CopiesSharing:
             for at, pair in enumerate(several)
         )
         block = Block(number, number, len(several) * high, len(several) * wide, parts)
-        return Held(first // groups, _planes(block, self.together))
+        return HeldBlocks(first // groups, _planes(block, self.together))
 
     @property
     def of_number(self) -> dict[tuple[int, int], Block]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+Site = tuple[int, int, int, int]
+"""Tile of a chip: chip row, chip column, tile row, tile column."""
 _MOST_SUMS = 2**16
 """Arrays of a tile up to which sums of widths are listed, a bit each; larger tiles get a weaker bound."""
 

@@ -11,12 +11,12 @@ from rramalloc.cli.group import Command, Group
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import Help, OptionValue, described, of_call, passed
 from rramalloc.units import count
 
 COST: Help = {
     "source": (
-        Value("FILE...|NETWORK", completion=complete.networks),
+        OptionValue("FILE...|NETWORK", completion=complete.networks),
         "Descriptions, or a network with --allocation and --placement.",
     ),
     "allocation": ("FILE", "Allocation of NETWORK."),
@@ -24,11 +24,11 @@ COST: Help = {
 }
 OPTIMIZE: Help = {
     "source": (
-        Value("FILE|NETWORK", completion=complete.networks),
+        OptionValue("FILE|NETWORK", completion=complete.networks),
         "A description, or with --hardware a network.",
     ),
     "hardware": ("FILE|PRESET", "Describe NETWORK on the tiles of this hardware's [chip]."),
-    "description": (Value("FILE", writes="file"), "Write the description, with the schedule in it."),
+    "description": (OptionValue("FILE", writes="file"), "Write the description, with the schedule in it."),
 }
 
 

@@ -15,7 +15,7 @@ from rramalloc.cli.parameters import (
     PLACED,
     SECONDS,
     Help,
-    Value,
+    OptionValue,
     described,
     of_call,
     passed,
@@ -24,7 +24,7 @@ from rramalloc.cli.parameters import (
 COMPARE: Help = {
     "arrays": ("N[,N...]", "Budgets; x2 is twice the minimum; small=512,large=64 of kinds."),
     "methods": (
-        Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
+        OptionValue("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
         "Methods; all that are compared if left out.",
     ),
     "objective": (None, "What methods are judged by."),

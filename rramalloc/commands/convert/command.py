@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rramalloc.cli.output import note, warn
-from rramalloc.cli.parameters import Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import Help, OptionValue, described, of_call, passed
 
 CONVERT: Help = {
-    "path": (Value("OUT", writes="file"), "The network JSON to write."),
+    "path": (OptionValue("OUT", writes="file"), "The network JSON to write."),
     "names": (None, "Name ONNX nodes after PyTorch's modules, or as in the file."),
 }
 

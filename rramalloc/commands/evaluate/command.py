@@ -11,21 +11,21 @@ import typer
 
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import Help, OptionValue, described, of_call, passed
 
 _QUICK = 8192
 """Strategies up to which the matrices are written without a word: a user does not wait for them."""
 
 EVALUATE: Help = {
     "units": (
-        Value("N,M", option="--enumerate"),
+        OptionValue("N,M", option="--enumerate"),
         "All ways to share N compute and M storage units out.",
     ),
     "strategies": ("FILE...", "Strategies, JSON or CSV, one a file."),
     "allocations": ("FILE...", "Allocations: a copy of a layer is a subtask."),
-    "load": (Value("FILE.json", writes="file"), "Write the load matrix."),
-    "performance": (Value("FILE", writes="file"), "Write the performance matrix: .csv or .parquet."),
-    "propose": (Value("FILE", writes="file"), "Write what --arrays found, or the composed strategy."),
+    "load": (OptionValue("FILE.json", writes="file"), "Write the load matrix."),
+    "performance": (OptionValue("FILE", writes="file"), "Write the performance matrix: .csv or .parquet."),
+    "propose": (OptionValue("FILE", writes="file"), "Write what --arrays found, or the composed strategy."),
     "hardware": ("FILE|PRESET", "Hardware with [units]. Left out: that of the allocations."),
     "mapping": (None, "How weights lie on crossbars. Left out: the allocations'."),
     "fc": (None, "Where classifiers run. Left out: the allocations', or host."),

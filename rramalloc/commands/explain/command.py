@@ -7,14 +7,14 @@ from typing import Any
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import SearchLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import PLACED, Help, Value, described, of_call, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Help, OptionValue, described, of_call, parse_budget, passed
 from rramalloc.errors import SpecError
 
 EXPLAIN: Help = {
     "arrays": ("N|xF", "Budget to find an allocation for; or --allocation.", parse_budget),
     "hardware": ("FILE|PRESET", "The allocation's, or plain."),
     "mapping": (None, "The allocation's, or im2col."),
-    "fold": (Value("", option="--fold/--no-fold"), "The allocation's, or not."),
+    "fold": (OptionValue("", option="--fold/--no-fold"), "The allocation's, or not."),
     "fc": (None, "The allocation's, or host."),
     "objective": (None, "What faster means; the allocation's, or latency."),
     "placed": PLACED,

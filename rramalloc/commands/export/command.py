@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.cli import complete
 from rramalloc.cli.output import note, print_view_as
-from rramalloc.cli.parameters import Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import Help, OptionValue, described, of_call, passed
 from rramalloc.errors import UnknownNameError
 
 
@@ -23,7 +23,7 @@ def _is_target(name: str | None) -> str | None:
 _TARGETS = complete.names_of("commands.export.discovery:target_names")
 EXPORT: Help = {
     "to": (
-        Value("TOOL", completion=_TARGETS, plugins="rramalloc.exports"),
+        OptionValue("TOOL", completion=_TARGETS, plugins="rramalloc.exports"),
         "csv, json, mnsim, neurosim, pimcomp, pimsyn, or the tool of a plugin.",
         _is_target,
     ),

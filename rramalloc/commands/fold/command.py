@@ -8,7 +8,7 @@ import typer
 
 from rramalloc.choices import FOLD_RULES, FoldMapping, FoldRule, FullyConnected, NetworkArguments
 from rramalloc.cli.output import deliver, note
-from rramalloc.cli.parameters import Format, Help, Value, described, passed, typed, whole_numbers
+from rramalloc.cli.parameters import Format, Help, OptionValue, described, passed, typed, whole_numbers
 from rramalloc.hardware.preset_files import DEFAULT_PRESET
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ FOLD: Help = {
     "rule": ("RULE", f"How the fold is split: {', '.join(FOLD_RULES)}."),
     "stride": ("SY,SX", "Stride of the filter."),
     "filter_": ("CO,KH,KW,CI", "Or one filter; CI of one group."),
-    "input_size": (Value("H,W", option="--input"), "Input size; else work is per output pixel."),
+    "input_size": (OptionValue("H,W", option="--input"), "Input size; else work is per output pixel."),
     "padding": ("P|PY,PX|T,L,B,R", "Zeros around the input."),
     "dilation": ("DY,DX", "Of the filter; dilated ones are refused."),
     "groups": ("G", "Groups, folded each for itself."),
-    "onnx": (Value("FILE.onnx", writes="file"), "Write the folded network; needs .onnx."),
+    "onnx": (OptionValue("FILE.onnx", writes="file"), "Write the folded network; needs .onnx."),
     "mapping": (None, "How weights lie on crossbars; 'best' chooses it for every layer."),
     "check": (None, "Prove the folds on random integers."),
     "seed": ("N", "Seed of the random integers."),

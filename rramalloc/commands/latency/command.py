@@ -13,7 +13,14 @@ from rramalloc.cli import EXIT_INTERRUPTED, complete
 from rramalloc.cli.group import Command, Group
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_json, print_view_as, warn, written
-from rramalloc.cli.parameters import Format, Help, Value, described, parse_input_shapes, parse_input_values
+from rramalloc.cli.parameters import (
+    Format,
+    Help,
+    OptionValue,
+    described,
+    parse_input_shapes,
+    parse_input_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping as MappingOf
@@ -37,14 +44,17 @@ MEASURE: Help = {
     ),
     "layer": ("NAME", "Time only this layer, or these."),
     "device": (
-        Value("DEVICE", completion=_DEVICES),
+        OptionValue("DEVICE", completion=_DEVICES),
         "onnxruntime, simulated[:NAME=VALUE,...] or replay:FILE.csv.",
     ),
     "method": (None, "Take off the fitted overhead, the auxiliary layer's own time, or both."),
     "date": ("YYYY-MM-DD", "Put into every row."),
     "output": ("TABLE", "The table: .json or .csv."),
-    "samples": (Value("FILE", writes="file"), "File that keeps every time. Left out: TABLE.samples.jsonl."),
-    "width": (Value("W", unit=""), "Relative width of a median's 95% interval to reach."),
+    "samples": (
+        OptionValue("FILE", writes="file"),
+        "File that keeps every time. Left out: TABLE.samples.jsonl.",
+    ),
+    "width": (OptionValue("W", unit=""), "Relative width of a median's 95% interval to reach."),
     "least": ("N", "Executions of each run at least."),
     "most": ("N", "Executions of each run at most."),
 }

@@ -8,7 +8,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import DRAWN, EFFICIENCY, PLACED, Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import DRAWN, EFFICIENCY, PLACED, Help, OptionValue, described, of_call, passed
 
 PARETO: Help = {
     "arrays": ("N", "Most crossbar arrays; x2 is twice the minimum; small=512,large=64 of kinds."),
@@ -17,7 +17,7 @@ PARETO: Help = {
     "placed": PLACED,
     "work": ("N", "Effort for all points at most, in units of 0.05 s of a core."),
     "baselines": (
-        Value("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
+        OptionValue("A,B,...", completion=complete.method_lists, plugins="rramalloc.methods"),
         "Methods to put beside the front. Left out: none, quick ones in a figure.",
     ),
     "efficiency": EFFICIENCY,

@@ -44,7 +44,7 @@ _ONE_LAYER = 1.5  # with or without links, where a tile holds one layer and piec
 _SAMPLES = 512  # rising changes of the cost whose mean sets the first threshold
 
 
-class Places(NamedTuple):
+class TileCoordinates(NamedTuple):
     """row, column: (meshes, tiles), where tiles lie on each mesh, of so many rows and columns at most; hop:
     (meshes,), what a hop there costs.
     """
@@ -89,7 +89,7 @@ class TileLists(NamedTuple):
     arrays: Ints
 
 
-class Units(NamedTuple):
+class ReadUnits(NamedTuple):
     """Who reads the same inputs: pieces piece[first[u]] ... piece[first[u + 1]], so many copies alike.
 
     of_stage: where the units of every stage begin.
@@ -101,7 +101,7 @@ class Units(NamedTuple):
     copies: Floats
 
 
-class Neighbours(NamedTuple):
+class StageEdges(NamedTuple):
     """stage[first[s]] ... stage[first[s + 1]]: those that s sends to, or that it reads.
 
     weight: bytes of an input for a pair of a sender and a unit; busy: part of a batch in which a link of one
@@ -165,31 +165,35 @@ class LinkLoads(NamedTuple):
     timed: bool
 
 
-class Problem(NamedTuple):
+class PlacementState(NamedTuple):
     """All that a search reads and writes.
 
-    state: of the generator, work that was done, that of exchanges of tiles, number of rises of byte hops that
-    were counted; rise: their sum.
+    generator: its state; work: that was done; tile_work: that of exchanges of tiles; rises: number of
+    rises of byte hops that were counted; rise: their sum. Each is an array of one number, which the search
+    changes.
     """
 
-    places: Places
+    places: TileCoordinates
     pieces: PieceLists
     tiles: TileLists
-    units: Units
-    readers: Neighbours
-    senders: Neighbours
+    units: ReadUnits
+    readers: StageEdges
+    senders: StageEdges
     nets: Nets
     lines: Lines
     links: LinkLoads
-    state: Ints
+    generator: Ints
+    work: Ints
+    tile_work: Ints
+    rises: Ints
     rise: Floats
 
 
 @compiled_inline
-def _next(state: Any, count: int) -> int:
+def _next(generator: Any, count: int) -> int:
     """Return a number in 0 ... count - 1 (Lehmer's generator, the same on every machine)."""
-    state[0] = state[0] * _RANDOM_FACTOR % _RANDOM_PRIME
-    return int(state[0] % count)
+    generator[0] = generator[0] * _RANDOM_FACTOR % _RANDOM_PRIME
+    return int(generator[0] % count)
 
 
 @compiled_inline
@@ -199,13 +203,13 @@ def _over(high: int, low: int) -> int:
 
 
 @compiled_inline
-def _same(p: Places, m: int, a: int, b: int) -> bool:
+def _same(p: TileCoordinates, m: int, a: int, b: int) -> bool:
     """Return True if two tiles, none of them -1, lie in one place of a mesh."""
     return bool(a >= 0 and p.row[m, a] == p.row[m, b] and p.column[m, a] == p.column[m, b])
 
 
 @compiled_inline
-def _hops(p: Places, a: int, b: int) -> float:
+def _hops(p: TileCoordinates, a: int, b: int) -> float:
     """Return what the hops between two tiles cost."""
     total = 0.0
     for m in range(len(p.hop)):
@@ -214,7 +218,7 @@ def _hops(p: Places, a: int, b: int) -> float:
 
 
 @compiled_inline
-def _span(u: int, m: int, q: Problem) -> Any:
+def _span(u: int, m: int, q: PlacementState) -> Any:
     """Write the outermost rows in every column of a unit; return how many columns, the first and the last."""
     lines, n, first, last = q.lines, 0, q.places.wide, -1
     for at in range(q.units.first[u], q.units.first[u + 1]):
@@ -232,14 +236,14 @@ def _span(u: int, m: int, q: Problem) -> Any:
 
 
 @compiled_inline
-def _forget(n: int, q: Problem) -> None:
+def _forget(n: int, q: PlacementState) -> None:
     """Clear the scratch of a unit of n columns."""
     for k in range(n):
         q.lines.last_row[q.lines.columns[k]] = -1
 
 
 @compiled_inline
-def _read_cost(u: int, c: int, a: int, b: int, q: Problem) -> float:
+def _read_cost(u: int, c: int, a: int, b: int, q: PlacementState) -> float:
     """Return what a unit of stage c takes on the meshes where tiles a and b lie apart."""
     total, lines = 0.0, q.lines
     for m in range(len(q.places.hop)):
@@ -270,7 +274,7 @@ def _is_free(tile: int, e: int, but: int, end: int, nets: Nets, site: Any) -> bo
 
 
 @compiled
-def _send_sum(e: int, a: int, b: int, sign: int, loaded: bool, q: Problem) -> float:
+def _send_sum(e: int, a: int, b: int, sign: int, loaded: bool, q: PlacementState) -> float:
     """Return what a partial sum of net e costs from tile a to tile b, times the sign.
 
     loaded: load the links of its way, too.
@@ -288,7 +292,7 @@ def _send_sum(e: int, a: int, b: int, sign: int, loaded: bool, q: Problem) -> fl
 
 
 @compiled
-def _move_sums(i: int, a: int, b: int, loaded: bool, q: Problem) -> float:
+def _move_sums(i: int, a: int, b: int, loaded: bool, q: PlacementState) -> float:
     """Return the change of the cost of partial sums if piece i goes from tile a to tile b.
 
     loaded: change the loads of links, too.
@@ -311,7 +315,7 @@ def _move_sums(i: int, a: int, b: int, loaded: bool, q: Problem) -> float:
 
 
 @compiled
-def _move(i: int, b: int, q: Problem) -> float:
+def _move(i: int, b: int, q: PlacementState) -> float:
     """Put piece i into tile b; return the change of the byte hops. Lines and links follow by `_shift`."""
     pieces, places, lines, change = q.pieces, q.places, q.lines, 0.0
     a, s, meshes = pieces.site[i], pieces.stage[i], len(q.places.hop)
@@ -334,12 +338,12 @@ def _move(i: int, b: int, q: Problem) -> float:
     edges = (
         units * (q.senders.first[s + 1] - q.senders.first[s]) + q.readers.first[s + 1] - q.readers.first[s]
     )
-    q.state[1] += 10 + meshes * edges
+    q.work[0] += 10 + meshes * edges
     return float(change)
 
 
 @compiled
-def _count_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
+def _count_unit(u: int, c: int, a: int, b: int, sign: int, q: PlacementState) -> None:
     """Count a unit of stage c, or take it away, on the meshes where tiles a and b lie apart."""
     lines, links = q.lines, q.links
     for m in range(len(q.places.hop)):
@@ -371,7 +375,7 @@ def _count_unit(u: int, c: int, a: int, b: int, sign: int, q: Problem) -> None:
 
 
 @compiled
-def _count_sender(i: int, tile: int, sign: int, q: Problem) -> None:
+def _count_sender(i: int, tile: int, sign: int, q: PlacementState) -> None:
     """Add a piece in a tile to the hops of its stage, or take it away."""
     lines, links, s, amount = q.lines, q.links, q.pieces.stage[i], sign * q.pieces.sends[i]
     high, wide = q.places.high, q.places.wide
@@ -396,7 +400,7 @@ def _count_sender(i: int, tile: int, sign: int, q: Problem) -> None:
 
 
 @compiled
-def _load_edges(s: int, sends: bool, sign: int, q: Problem) -> None:
+def _load_edges(s: int, sends: bool, sign: int, q: PlacementState) -> None:
     """Load all links for what stage s reads, and, if it sends, for what others read of it."""
     links = q.links
     for e in range(q.senders.first[s], q.senders.first[s + 1]):
@@ -434,7 +438,7 @@ def _count_over(links: LinkLoads) -> None:
 
 
 @compiled
-def _shift(i: int, a: int, q: Problem) -> None:
+def _shift(i: int, a: int, q: PlacementState) -> None:
     """Let lines and links follow a piece that came from tile a."""
     pieces, s, b, sends = q.pieces, q.pieces.stage[i], q.pieces.site[i], q.pieces.sends[i] > 0
     units = pieces.first[i + 1] - pieces.first[i]
@@ -451,8 +455,8 @@ def _shift(i: int, a: int, q: Problem) -> None:
         _load_edges(s, sends, 1, q)
         _count_over(q.links)
         edges = q.senders.first[s + 1] - q.senders.first[s] + q.readers.first[s + 1] - q.readers.first[s]
-        q.state[1] += q.links.load.size * (edges + 1) // 4
-    q.state[1] += len(q.places.hop) * (1 + units) * (q.places.wide + q.places.high)
+        q.work[0] += q.links.load.size * (edges + 1) // 4
+    q.work[0] += len(q.places.hop) * (1 + units) * (q.places.wide + q.places.high)
 
 
 @compiled
@@ -481,7 +485,7 @@ def _relink(i: int, a: int, b: int, pieces: PieceLists, tiles: TileLists) -> Non
 
 
 @compiled
-def _count_all(costs: Floats, q: Problem) -> None:
+def _count_all(costs: Floats, q: PlacementState) -> None:
     """List the pieces of all tiles, and count their lines and links, where nothing is counted yet.
 
     costs: to add bytes x hops of every stage to, of what it reads and of its partial sums.
@@ -507,7 +511,7 @@ def _count_all(costs: Floats, q: Problem) -> None:
 
 
 @compiled_inline
-def _send_all(head: int, b: int, q: Problem) -> float:
+def _send_all(head: int, b: int, q: PlacementState) -> float:
     """Put all pieces of a list into tile b; return the change of the byte hops."""
     change, i = 0.0, head
     while i >= 0:
@@ -519,7 +523,7 @@ def _send_all(head: int, b: int, q: Problem) -> float:
 
 
 @compiled_inline
-def _are_neighbours(s: int, t: int, q: Problem) -> bool:
+def _are_neighbours(s: int, t: int, q: PlacementState) -> bool:
     """Return True if one of two stages sends to the other."""
     found = False
     for e in range(q.readers.first[s], q.readers.first[s + 1]):
@@ -530,38 +534,38 @@ def _are_neighbours(s: int, t: int, q: Problem) -> bool:
 
 
 @compiled_inline
-def _beside(i: int, q: Problem) -> int:
+def _beside(i: int, q: PlacementState) -> int:
     """Return the tile of a random piece of a random neighbour of a stage, or of any piece if it has none."""
     s, pieces = q.pieces.stage[i], q.pieces
     sends = q.readers.first[s + 1] - q.readers.first[s]
     degree = sends + q.senders.first[s + 1] - q.senders.first[s]
     if degree == 0:
-        return int(pieces.site[_next(q.state, len(pieces.site))])
-    e = _next(q.state, degree)
+        return int(pieces.site[_next(q.generator, len(pieces.site))])
+    e = _next(q.generator, degree)
     other = (
         q.readers.stage[q.readers.first[s] + e]
         if e < sends
         else q.senders.stage[q.senders.first[s] + e - sends]
     )
     low = pieces.of_stage[other]
-    return int(pieces.site[pieces.sorted[low + _next(q.state, pieces.of_stage[other + 1] - low)]])
+    return int(pieces.site[pieces.sorted[low + _next(q.generator, pieces.of_stage[other + 1] - low)]])
 
 
 @compiled_inline
-def _near(a: int, tries: int, q: Problem) -> int:
+def _near(a: int, tries: int, q: PlacementState) -> int:
     """Return the nearest to a tile of so many random ones."""
-    best = _next(q.state, len(q.tiles.room))
+    best = _next(q.generator, len(q.tiles.room))
     for _ in range(1, tries):
-        other = _next(q.state, len(q.tiles.room))
+        other = _next(q.generator, len(q.tiles.room))
         if best == a or (other != a and _hops(q.places, a, other) < _hops(q.places, a, best)):
             best = other
     return int(best)
 
 
 @compiled_inline
-def _partner(b: int, q: Problem) -> int:
+def _partner(b: int, q: PlacementState) -> int:
     """Return one of the first pieces of a tile, -1 if it is empty."""
-    j, steps = q.tiles.head[b], _next(q.state, 8)
+    j, steps = q.tiles.head[b], _next(q.generator, 8)
     while steps > 0 and j >= 0 and q.pieces.after[j] >= 0:
         j = q.pieces.after[j]
         steps -= 1
@@ -569,7 +573,7 @@ def _partner(b: int, q: Problem) -> int:
 
 
 @compiled_inline
-def _may_move(i: int, j: int, b: int, q: Problem) -> bool:
+def _may_move(i: int, j: int, b: int, q: PlacementState) -> bool:
     """Return True if piece i may go to tile b, and piece j, if it is not -1, from there to the tile of i."""
     pieces, tiles, a = q.pieces, q.tiles, q.pieces.site[i]
     other = tiles.head[b] if j < 0 else j
@@ -584,7 +588,7 @@ def _may_move(i: int, j: int, b: int, q: Problem) -> bool:
 
 
 @compiled
-def anneal(q: Problem, until: int, work: int, price: float, share: float) -> float:
+def anneal(q: PlacementState, until: int, work: int, price: float, share: float) -> float:
     """Try random moves and exchanges of pieces and of tiles; return the change of the byte hops.
 
     until: work after which it ends, of all that is to be done; it goes on where it ended. price: of a load
@@ -595,15 +599,15 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
     part = _TIMED_TILES if q.links.timed else _TILES
     if tiles.of_one:
         part = _ONE_LAYER
-    while q.state[1] < until:
-        done, before = q.state[1], over[0]
-        q.state[1] += 8
-        if q.state[3] >= _SAMPLES:
-            threshold = max(0.0, q.rise[0] / q.state[3] * share * (1.0 - 1.5 * done / work))
-        i = _next(q.state, len(site))
+    while q.work[0] < until:
+        done, before = q.work[0], over[0]
+        q.work[0] += 8
+        if q.rises[0] >= _SAMPLES:
+            threshold = max(0.0, q.rise[0] / q.rises[0] * share * (1.0 - 1.5 * done / work))
+        i = _next(q.generator, len(site))
         a, j, ahead = site[i], -1, False
-        whole = part * q.state[2] < done
-        at_random = whole or _next(q.state, 2) == 0
+        whole = part * q.tile_work[0] < done
+        at_random = whole or _next(q.generator, 2) == 0
         b = _near(a, 1 + 8 * done // work, q) if at_random else _beside(i, q)
         if a == b or tiles.kind[a] != tiles.kind[b]:
             continue
@@ -612,7 +616,7 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
         if whole:
             hops = _send_all(tiles.head[a], b, q) + _send_all(tiles.head[b], a, q)
         else:
-            if tiles.room[b] < pieces.size[i] or _next(q.state, 2) == 0:
+            if tiles.room[b] < pieces.size[i] or _next(q.generator, 2) == 0:
                 j = _partner(b, q)
             if not _may_move(i, j, b, q):
                 continue
@@ -622,9 +626,9 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
                 if ahead:  # what j costs depends on where i is
                     _shift(i, a, q)
                 hops += _move(j, a, q)
-        if hops > 0 and q.state[3] < _SAMPLES:
+        if hops > 0 and q.rises[0] < _SAMPLES:
             q.rise[0] += hops
-            q.state[3] += 1
+            q.rises[0] += 1
         # lines and links follow only where less load, at most all that is too high, may pay for the hops
         is_close = hops - price * before <= threshold
         if is_close and not whole:
@@ -657,7 +661,7 @@ def anneal(q: Problem, until: int, work: int, price: float, share: float) -> flo
             if ahead:
                 _shift(i, b, q)
         if whole:
-            q.state[2] += q.state[1] - done
+            q.tile_work[0] += q.work[0] - done
     return total
 
 
@@ -668,7 +672,7 @@ class Search(NamedTuple):
     """
 
     layout: Layout
-    problem: Problem
+    problem: PlacementState
     costs: Floats
 
     @classmethod
@@ -695,7 +699,7 @@ class Search(NamedTuple):
             size, pieces.stage, pieces.sends.astype(np.float64), site, before, after, alike, order,
             _pointers(pieces.stage, stages), _pointers(piece, len(site)), unit[of_piece],
         )  # fmt: skip
-        units = Units(
+        units = ReadUnits(
             _pointers(stage[begins], stages),
             np.append(begins, len(unit)),
             piece,
@@ -713,7 +717,7 @@ class Search(NamedTuple):
         links = _links(
             len(places.hop), stages if batch_ns is not None else 0, *extent, chip, caps, layout.sites
         )
-        problem = Problem(
+        problem = PlacementState(
             places,
             lists,
             TileLists(room, head, chip.sharing == "layer", layout.kinds, layout.room),
@@ -723,7 +727,10 @@ class Search(NamedTuple):
             nets,
             _lines(len(places.hop), stages, *extent),
             links,
-            np.array([seed % (_RANDOM_PRIME - 1) + 1, 0, 0, 0], dtype=np.int64),
+            np.array([seed % (_RANDOM_PRIME - 1) + 1], dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.int64),
             np.zeros(1),
         )
         costs = np.zeros(stages)
@@ -739,7 +746,7 @@ class Search(NamedTuple):
         return replace(self.layout, site=self.problem.pieces.site.copy())
 
 
-def _places(sites: Ints, mesh: Mesh) -> Places:
+def _places(sites: Ints, mesh: Mesh) -> TileCoordinates:
     """Return where tiles lie on the mesh of each chip in use, and on that of several chips."""
     chips = np.unique(sites[:, :2], axis=0)
     here = (sites[None, :, :2] == chips[:, None]).all(axis=2)
@@ -748,12 +755,12 @@ def _places(sites: Ints, mesh: Mesh) -> Places:
     if len(chips) > 1:
         inside, hop = np.concatenate([inside, sites[None, :, :2]]), np.append(hop, mesh.chip_hop)
     high, wide = (inside.max(axis=(0, 1)) + 1).tolist()
-    return Places(inside[:, :, 0].copy(), inside[:, :, 1].copy(), hop, high, wide)
+    return TileCoordinates(inside[:, :, 0].copy(), inside[:, :, 1].copy(), hop, high, wide)
 
 
-def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: int) -> Neighbours:
+def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: int) -> StageEdges:
     order = np.argsort(one, kind="stable")
-    return Neighbours(_pointers(one, stages), other[order], weight[order], busy[order])
+    return StageEdges(_pointers(one, stages), other[order], weight[order], busy[order])
 
 
 def _nets(pieces: Pieces, chip: Chip, busy: Floats) -> Nets:

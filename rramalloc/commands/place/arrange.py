@@ -29,7 +29,7 @@ from rramalloc.allocation.allocation import LayerPlaces
 from rramalloc.commands.place.annealing import FIRST_THRESHOLD, Search
 from rramalloc.commands.place.layout import Flows, Layout, Pieces
 from rramalloc.commands.place.links import distinct
-from rramalloc.commands.place.mesh import Mesh, Site, chip_of
+from rramalloc.commands.place.mesh import Mesh, chip_of
 from rramalloc.commands.place.placement import MAX_PLACED
 from rramalloc.commands.place.transfer import TileRoutes, TransferTimer, TransferTimes
 from rramalloc.errors import CapacityError, SpecError
@@ -37,7 +37,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import MAX_LINES, mesh_of
 from rramalloc.mapping.blocks import StoredCopies
 from rramalloc.mapping.demand import row_block_widths
-from rramalloc.mapping.tiles import Tiles
+from rramalloc.mapping.tiles import Site, Tiles
 from rramalloc.ndarrays import Ints
 from rramalloc.records import check_known
 from rramalloc.search import cost

@@ -9,7 +9,7 @@ from itertools import islice, product
 from typing import Any
 
 from rramalloc.chart import Axis, Chart, Marks, Panel, VegaSpec, columns, fills, label, labels, named
-from rramalloc.commands.place.placement import PlacedArray, Placement
+from rramalloc.commands.place.placement import Place, PlacedArray, Placement
 from rramalloc.errors import SpecError
 from rramalloc.hardware.tables import mesh_of
 from rramalloc.records import brief
@@ -27,7 +27,6 @@ _ARRAYS = 2  # arrays that take as much of the page as one mark of another chart
 _LOWEST = 180  # height of a drawing in pixels
 _HIGHEST = 560  # height of a drawing in pixels
 _SHAPE = 520  # width in pixels that the height follows, so that tiles are about square
-Place = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,12 +30,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from rramalloc.commands.place.mesh import Site
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.tables import Chip
 from rramalloc.mapping.blocks import Block, StoredCopies
 from rramalloc.mapping.mode import array_of
+from rramalloc.mapping.tiles import Site
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.timing.access import BITS_PER_BYTE
 from rramalloc.timing.stage_graph import StageGraph

@@ -19,7 +19,6 @@ from rramalloc.hardware.tables import Chip, mesh_of
 from rramalloc.ndarrays import Ints
 
 _WHOLE = 4096  # tiles of a mesh up to which curves go over all of it, however few are needed
-Site = tuple[int, int, int, int]  # chip row, chip column, tile row, tile column
 
 
 def chip_of(hardware: Hardware) -> Chip:

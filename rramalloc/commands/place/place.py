@@ -25,7 +25,7 @@ from rramalloc.allocation.remedies import chip_words, more_chips
 from rramalloc.commands.place.arrange import NOTHING_TAKEN, Arrangement, arrange, as_kept, is_room_for
 from rramalloc.commands.place.check import check_placement
 from rramalloc.commands.place.layout import Layout
-from rramalloc.commands.place.mesh import Mesh, Site, chip_of
+from rramalloc.commands.place.mesh import Mesh, chip_of
 from rramalloc.commands.place.placement import (
     Flow,
     Link,
@@ -55,6 +55,7 @@ from rramalloc.mapping.demand import WeightMatrix, folded_weights, folds
 from rramalloc.mapping.fold import UNFOLDED
 from rramalloc.mapping.mode import array_of
 from rramalloc.mapping.options import MappingOptions
+from rramalloc.mapping.tiles import Site
 from rramalloc.ndarrays import Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network

@@ -32,7 +32,6 @@ MAX_PLACED = 2**19  # arrays that one placement may use; a file of them is about
 
 IndexInFile = Annotated[int, Field(ge=0, le=2**53)]
 LineIndex = Annotated[int, Field(ge=0, lt=MAX_LINES)]
-LineCount = Annotated[int, Field(ge=1, le=MAX_LINES)]
 Place = tuple[LineIndex, LineIndex]
 Names = tuple[Name, ...]
 

@@ -32,12 +32,13 @@ from rramalloc.commands.place.links import (
     routes,
     single_routes,
 )
-from rramalloc.commands.place.mesh import Hops, Site, chip_of, hops_apart
+from rramalloc.commands.place.mesh import Hops, chip_of, hops_apart
 from rramalloc.commands.place.placement import PlacedArray
 from rramalloc.errors import SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.mapping.blocks import Block
 from rramalloc.mapping.mode import Mode
+from rramalloc.mapping.tiles import Site
 from rramalloc.ndarrays import Floats, Ints
 from rramalloc.network.geometry import Pair
 from rramalloc.rounding import EXACTLY

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from rramalloc.cli.output import check_columns, deliver
-from rramalloc.cli.parameters import EFFICIENCY, LATEX, Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import EFFICIENCY, LATEX, Help, OptionValue, described, of_call, passed
 
 SIMULATE: Help = {
     "fold": (
-        Value("", option="--fold/--no-fold"),
+        OptionValue("", option="--fold/--no-fold"),
         "Fold filters first, or not. Left out: as the allocation.",
     ),
     "handoff": (None, "Step in which a pixel can be used: next or same."),
-    "rate": (Value("R", unit="inputs/s"), "Energy and power of a chip that is asked for R inputs/s."),
+    "rate": (OptionValue("R", unit="inputs/s"), "Energy and power of a chip that is asked for R inputs/s."),
     "efficiency": EFFICIENCY,
 }
 

@@ -53,6 +53,7 @@ from rramalloc.hardware.components import array_area_nm2
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.kinds import MOST_ARRAYS
 from rramalloc.hardware.tables import MAX_LINES, Chip
+from rramalloc.mapping.tiles import Site
 from rramalloc.network.shipped import shipped_network
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, parse
@@ -423,7 +424,7 @@ class _Search:
         alone: without links, of which later networks keep the arrays free. Raises as `_placed`.
         """
         found = list[Allocation]()
-        taken = Counter[tuple[int, int, int, int]]()
+        taken = Counter[Site]()
         for place, start in enumerate(alone):
             is_shared = self.question.stored == "all"
             later = sum(each.arrays.used for each in alone[place + 1 :] if each) if is_shared else 0
@@ -438,7 +439,7 @@ class _Search:
         place: int,
         chip: Hardware,
         start: Allocation | None,
-        taken: Mapping[tuple[int, int, int, int], int],
+        taken: Mapping[Site, int],
         later: int,
     ) -> Allocation:
         """Return an allocation of a network that reaches its goal on a chip.

@@ -10,7 +10,7 @@ from rramalloc.cli import complete
 from rramalloc.cli.interrupt import end
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver
-from rramalloc.cli.parameters import PLACED, Help, Value, described, of_call, parse_budget, passed
+from rramalloc.cli.parameters import PLACED, Help, OptionValue, described, of_call, parse_budget, passed
 from rramalloc.files import check_outputs, is_stream
 
 _STORE = "tune.sqlite"
@@ -21,18 +21,18 @@ TUNE: Help = {
     "arrays": ("N|xF", "Crossbar arrays; x2 is twice the minimum.", parse_budget),
     "placed": PLACED,
     "simulator": (
-        Value("TOOL|COMMAND", completion=_SIMULATORS, plugins="rramalloc.simulators"),
+        OptionValue("TOOL|COMMAND", completion=_SIMULATORS, plugins="rramalloc.simulators"),
         "A tool, or a command with {allocation} whose last line is the figure, lower is better.",
     ),
     "tool_paths": (
-        Value("DIR", option="--tool-path"),
+        OptionValue("DIR", option="--tool-path"),
         "Sources of the tool; else RRAMALLOC_TOOL names them.",
     ),
     "evaluations": ("N", "Answers after which the search ends."),
     "jobs": ("N", "Evaluations at a time; the result depends on it."),
-    "timeout_s": (Value("S", option="--timeout", unit="s"), "Time for one evaluation, e.g. 5min."),
+    "timeout_s": (OptionValue("S", option="--timeout", unit="s"), "Time for one evaluation, e.g. 5min."),
     "store": (
-        Value("FILE", writes="file"),
+        OptionValue("FILE", writes="file"),
         "SQLite file of all answers; runs go on from it. Left out: tune.sqlite beside the output.",
     ),
     "hardware": ("FILE|PRESET", "Left out: as the tool counts arrays, plain for a command."),

@@ -11,7 +11,7 @@ import typer
 from rramalloc.cli import EXIT_CANNOT_SERVE
 from rramalloc.cli.live_line import LiveLine
 from rramalloc.cli.output import deliver, note, print_text, print_view_as, written
-from rramalloc.cli.parameters import Help, Value, described, of_call, passed
+from rramalloc.cli.parameters import Help, OptionValue, described, of_call, passed
 from rramalloc.units import printable
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ VERIFY: Help = {
     "seed": ("N", "Seed of inputs, of weights not in a file, of noise."),
     "images": ("N", "Inputs that are computed."),
     "adc_bits": ("B", "Bits of the converters; default: enough."),
-    "noise": (Value("SIGMA", unit=""), "Relative deviation of a programmed cell."),
+    "noise": (OptionValue("SIGMA", unit=""), "Relative deviation of a programmed cell."),
 }
 
 

@@ -293,7 +293,7 @@ class TwinRun:
         return expected, expected if same else node_output(node, read, sources, shape, *by)
 
 
-Placer = Literal["given", "placer", "in order"]
+PlacedBy = Literal["given", "placer", "in order"]
 
 
 class Task(NamedTuple):
@@ -305,7 +305,7 @@ class Task(NamedTuple):
     network: Network
     source: AllocationInput
     arrays: Sequence[PlacedArray]
-    placed: Placer
+    placed: PlacedBy
     folds: Folds = NO_FOLDS
 
 
@@ -314,7 +314,7 @@ def _task(network: Network, source: AllocationInput, placement: PlacementLike | 
 
     It is placed on a chip, or block after block where there is none.
     """
-    placer: Placer = "placer" if placement is None else "given"
+    placer: PlacedBy = "placer" if placement is None else "given"
     if placement is not None:
         where = "placement" if isinstance(placement, Placement) else os.fspath(placement)
         placed = as_placement(placement)
