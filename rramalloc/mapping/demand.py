@@ -122,6 +122,7 @@ class Storage:
     weights: tuple[int, ...] = (1,)
     _known: dict[tuple[str, Mode], BlockArrays] = field(default_factory=dict, repr=False)
     _counts: dict[tuple[int, Mode], ArrayCount] = field(default_factory=dict, repr=False)
+    _stored: dict[tuple[int, Mode], ArrayCount] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_copies(cls, demand: Ints) -> Storage:
@@ -147,7 +148,7 @@ class Storage:
         """Return the storage of copies in the graph's blocks, of `demand` arrays; bits, kinds stay free."""
         if self.is_chosen_freely and not self.choices:
             return replace(Storage.of_copies(demand), weights=self.weights)
-        return replace(self, demand=demand, _counts={})
+        return replace(self, demand=demand, _counts={}, _stored={})
 
     def with_weights(self, weights: tuple[int, ...]) -> Storage:
         """Return the storage with other costs of an array of every kind."""
@@ -156,7 +157,7 @@ class Storage:
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:
         """Return the storage of the stages where the mask `chosen` is True."""
         demand = None if self.demand is None else self.demand[chosen]
-        return replace(self, stages=stages, demand=demand, _known={}, _counts={})
+        return replace(self, stages=stages, demand=demand, _known={}, _counts={}, _stored={})
 
     @property
     def laid_out(self) -> tuple[Network, Hardware]:
@@ -196,6 +197,12 @@ class Storage:
 
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
         """Return the arrays that store the weights of copies, by their number; each copy has a unit."""
+        key = stage, mode
+        if key not in self._stored:
+            self._stored[key] = self._count_stored(stage, mode)
+        return self._stored[key]
+
+    def _count_stored(self, stage: int, mode: Mode) -> ArrayCount:
         if self.is_digital(mode):
             return count_of_copies(int(isinstance(self.stages[stage], Stage)))
         if self.demand is None:

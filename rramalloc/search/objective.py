@@ -278,7 +278,7 @@ class Latency(TimeObjective):
             return self.in_unit(steps)
         known = self.problem.root_bounds
         if "ns" not in known:
-            share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
+            share = stop.nested(_root_work(stop), gap=0.0, cores=1)
             known["ns"] = self.solve_by_step(share, 0).lower_bound
         return known["ns"]
 
@@ -799,6 +799,11 @@ class _ByArrays:
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
 
 
+def _root_work(stop: Work) -> int:
+    """Return the units of search for the bound of a method: with more, it would prove more than `auto`."""
+    return max(1, min(_ROOT_WORK, stop.work))
+
+
 class LeastEnergy(RangedByArrays):
     """Energy for one input: static energy grows with the arrays and with the latency."""
 
@@ -829,7 +834,7 @@ class LeastEnergy(RangedByArrays):
     def bound(self, steps: int, stop: Work) -> float:
         known = self.problem.root_bounds
         if self.name not in known:  # the same for every method tried on a problem
-            share = stop.nested(_ROOT_WORK, gap=0.0, cores=1)
+            share = stop.nested(_root_work(stop), gap=0.0, cores=1)
             known[self.name] = self.solve(share, 0).lower_bound
         return known[self.name]
 

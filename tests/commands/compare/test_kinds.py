@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from laws.kinds import HAND, KindsCase, hardware
@@ -10,6 +11,7 @@ from laws.kinds import HAND, KindsCase, hardware
 import rramalloc
 from rramalloc.commands.compare.comparison import Comparison
 from rramalloc.errors import SpecError
+from rramalloc.network.network import Network
 
 pytestmark = pytest.mark.quick
 
@@ -76,3 +78,20 @@ def test_no_method_is_better_than_the_best_of_all(seed: int) -> None:
         assert rows["single-kind"][0] == min(alone)
     else:
         assert not alone
+
+
+def test_a_method_proves_what_auto_proves_with_as_much_work() -> None:
+    """The bound of a baseline's energy takes no more work than a run is allowed."""
+    energy = {"area_um2": 100.0, "read_pj": 2.0, "leakage_mw": 0.1}
+    machine = hardware(60, 30, timing={"step_ns": 10.0}, energy=energy).to_dict()
+    machine["kinds"][1]["energy"] = {"area_um2": 300.0, "read_pj": 5.0, "leakage_mw": 0.3}
+    nodes: list[dict[str, Any]] = [{"name": "in", "op": "input", "shape": [16, 8, 8]}]
+    for number, channels in enumerate((16, 32, 32)):
+        source = nodes[-1]["name"]
+        node = {"name": f"c{number}", "op": "conv", "inputs": [source], "out_channels": channels, "kernel": 1}
+        nodes.append(node)
+    chain = Network.build("chain", nodes)
+    asked: dict[str, Any] = {"hardware": machine, "objective": "energy", "work": 1, "progress": False}
+    bound = rramalloc.optimize(chain, **asked).lower_bound
+    (row,) = rramalloc.compare(chain, methods=["bottleneck"], **asked).rows
+    assert row.lower_bound == bound
