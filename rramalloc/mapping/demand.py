@@ -198,20 +198,21 @@ class Storage:
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
         """Return the arrays that store the weights of copies, by their number; each copy has a unit."""
         key = stage, mode
-        if key not in self._stored:
-            self._stored[key] = self._count_stored(stage, mode)
-        return self._stored[key]
-
-    def _count_stored(self, stage: int, mode: Mode) -> ArrayCount:
+        if key in self._stored:
+            return self._stored[key]
         if self.is_digital(mode):
-            return count_of_copies(int(isinstance(self.stages[stage], Stage)))
-        if self.demand is None:
-            return self.of(stage, mode).count
+            count = count_of_copies(int(isinstance(self.stages[stage], Stage)))
+        elif self.demand is None:
+            count = self.of(stage, mode).count
         # Without a hardware `demand` is of the modes at hand, with one of the layer's bits on the first kind.
-        if self.hardware is None or not (mode.weight_bits or mode.kind):
-            return count_of_copies(int(self.demand[stage]))
-        (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
-        return count_of_copies(demands(network, [node], array_of(hardware, node, mode), self.options)[0])
+        elif self.hardware is None or not (mode.weight_bits or mode.kind):
+            count = count_of_copies(int(self.demand[stage]))
+        else:
+            (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
+            own = array_of(hardware, node, mode)
+            count = count_of_copies(demands(network, [node], own, self.options)[0])
+        self._stored[key] = count
+        return count
 
     def costs(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the cost of the arrays that every stage takes, int64."""
