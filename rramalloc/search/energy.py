@@ -52,14 +52,12 @@ class EnergyFloor:
         In digital units it is that of the products.
         """
         model, table, modes = self.model, listed.table, listed.modes
-        read_pj, adc_pj, row_pj = model.read_prices(modes)
         slots = np.array([model.reads_of_step(stage, mode, 1) for mode in modes])
-        cycles = np.array([model.cycles(stage, mode) for mode in modes])
-        rows, columns = np.array([model.lines_used(stage, mode) for mode in modes]).T
+        prices = np.array([model.prices(stage, mode) for mode in modes])
+        _, read_pj, adc_pj, row_pj, rows, columns, cycles, digital_pj = prices.T
         stored = table._replace(tile=table.weight)  # the rest of a whole tile is not read
         reads = stored.arrays(table.total) // table.weight * slots
         per_block_pj = columns * adc_pj * slots + rows * row_pj * cycles
-        digital_pj = np.array([model.digital_pj(stage, mode) for mode in modes])
         of_modes: Floats = reads * read_pj + table.total * per_block_pj + digital_pj
         return of_modes
 

@@ -49,7 +49,7 @@ class EnergyModel:
     options: MappingOptions
     _reads: dict[tuple[int, Mode, int], int] = field(default_factory=dict, init=False, repr=False)
     _lines: dict[tuple[int, Mode], Pair] = field(default_factory=dict, init=False, repr=False)
-    _cycles: dict[tuple[int, Mode], int] = field(default_factory=dict, init=False, repr=False)
+    _prices: dict[tuple[int, Mode], tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def energy(self) -> Energy:
@@ -190,15 +190,14 @@ class EnergyModel:
         """Return energy of reads and lines in use of every stage; None if the hardware gives no read_pj."""
         if not self.gives_reads:
             return None
-        read_pj, adc_pj, row_pj = self.read_prices(modes)
-        grids = zip(self.graph.grids, modes, strict=True)
-        totals = np.array([grid.recut(mode.block).total for grid, mode in grids], dtype=np.int64)
-        reads = array_reads(totals, copies, partial(storage.stored, modes)).astype(np.float64)
-        numbered = list(enumerate(zip(modes, copies.tolist(), strict=True)))
-        per_step = np.array([self.reads_of_step(stage, *mode) for stage, mode in numbered])
-        of_one = np.array([self.lines_used(stage, block) for stage, (block, _) in numbered], dtype=np.float64)
-        rows, columns = of_one.T
-        cycles = np.array([self.cycles(stage, block) for stage, (block, _) in numbered])
+        numbered = list(enumerate(modes))
+        counts = copies.tolist()
+        per_step = np.array([self.reads_of_step(stage, mode, counts[stage]) for stage, mode in numbered])
+        prices = np.array([self.prices(stage, mode) for stage, mode in numbered])
+        totals, read_pj, adc_pj, row_pj, rows, columns, cycles, digital_pj = prices.T
+        reads = array_reads(totals.astype(np.int64), copies, partial(storage.stored, modes)).astype(
+            np.float64
+        )
         return Reading(
             # ADCs convert and drivers drive only for the copies that compute, in every block once.
             reads * (per_step * read_pj),
@@ -206,27 +205,38 @@ class EnergyModel:
             totals * rows * (cycles * row_pj),
             (rows * copies).astype(np.int64),
             (columns * copies).astype(np.int64),
-            np.array([self.digital_pj(stage, mode) for stage, mode in enumerate(modes)])
-            if any(own.processor is not None for own in self.hardware.each_kind)
-            else None,
+            digital_pj if self.has_processors else None,
         )
 
-    def read_prices(self, modes: Sequence[Mode]) -> tuple[Floats, Floats, Floats]:
-        """Return the pJ of a read, a conversion and a driven wordline in each mode, 0 where not given."""
-        of_kinds = [hardware.energy or Energy() for hardware in self.hardware.each_kind]
-        of_modes = [of_kinds[mode.kind] for mode in modes]
-        read_pj, adc_pj, row_pj = np.array(
-            [[energy.read_pj or 0.0, energy.adc_pj or 0.0, energy.row_pj or 0.0] for energy in of_modes]
-        ).T
-        return read_pj, adc_pj, row_pj
+    @cached_property
+    def has_processors(self) -> bool:
+        """Whether a kind is digital units."""
+        return any(own.processor is not None for own in self.hardware.each_kind)
 
-    def digital_pj(self, stage: int, mode: Mode) -> float:
-        """Return the energy of the products of a stage for one input in a digital unit, 0 on arrays."""
-        node = self.graph.stages[stage]
-        processor = self.hardware.each_kind[mode.kind].processor
-        if processor is None or not isinstance(node, Stage):
-            return 0.0
-        return macs(self.graph.network, node) * (processor.pj_per_mac or 0.0)
+    def prices(self, stage: int, mode: Mode) -> tuple[float, ...]:
+        """Return what a stage pays for in a mode, 0 where it is not given.
+
+        Its blocks; the pJ of a read, of a conversion and of a driven wordline; the wordlines and the bitlines
+        in use of one copy; the parts of an input that are fed one after another in a step, 1 without
+        `dac_bits`; the pJ of the products of one input in a digital unit.
+        """
+        key = stage, mode
+        if key not in self._prices:
+            own, node = self.hardware.each_kind[mode.kind], self.graph.stages[stage]
+            energy = own.energy or Energy()
+            products_pj = 0.0
+            if own.processor is not None and isinstance(node, Stage):
+                products_pj = macs(self.graph.network, node) * (own.processor.pj_per_mac or 0.0)
+            self._prices[key] = (
+                self.graph.grids[stage].recut(mode.block).total,
+                energy.read_pj or 0.0,
+                energy.adc_pj or 0.0,
+                energy.row_pj or 0.0,
+                *self.lines_used(stage, mode),
+                self._cycles(stage, mode),
+                products_pj,
+            )
+        return self._prices[key]
 
     def lines_used(self, stage: int, mode: Mode) -> Pair:
         """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""
@@ -239,16 +249,13 @@ class EnergyModel:
             self._lines[key] = lines
         return self._lines[key]
 
-    def cycles(self, stage: int, mode: Mode) -> int:
-        """Return the parts of an input that are fed one after another in a step; 1 without `dac_bits`."""
-        key = self.graph.kinds[stage], mode
-        if key not in self._cycles:
-            node = mode.of_stage(self.graph.stages[stage])
-            hardware = array_of(self.hardware, node, mode)
-            self._cycles[key] = 1  # of a digital node, and of a step that is given as a whole
-            if hardware.timing is not None and isinstance(node, Stage):
-                self._cycles[key] = hardware.timing.cycles(hardware.precision.input_bits)
-        return self._cycles[key]
+    def _cycles(self, stage: int, mode: Mode) -> int:
+        """Return the cycles of a step; 1 of a digital node, and of a step that is given as a whole."""
+        node = mode.of_stage(self.graph.stages[stage])
+        hardware = array_of(self.hardware, node, mode)
+        if hardware.timing is None or not isinstance(node, Stage):
+            return 1
+        return hardware.timing.cycles(hardware.precision.input_bits)
 
     def reads_of_step(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""

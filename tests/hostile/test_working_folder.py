@@ -69,6 +69,8 @@ tune resnet8 --arrays 60 --simulator "sh -c 'echo 1' {allocation}" --evaluations
 MAIN = """
 import shlex
 from program import run
+from rramalloc.commands.warm_up import warm_up
+warm_up.PROGRAMS = {}  # what it would call are commands as those below
 for line in open("commands.txt"):
     done = run(*shlex.split(line))
     print(done.code, line.strip(), done.err[-300:] if done.code else "", flush=True)

@@ -26,8 +26,8 @@ from rramalloc.timing.stage_graph import StageGraph
 from rramalloc.units import counted
 
 _ALEXNET = ShippedName("alexnet")
+_RESNET8 = ShippedName("resnet8")
 _RESNET18 = ShippedName("resnet18")
-_SQUEEZENET = ShippedName("squeezenet")
 _ISAAC_TODAES = ShippedName("isaac-todaes")
 
 
@@ -107,8 +107,8 @@ def _modes() -> None:
     optimize(_RESNET18, 900, mapping="sdk", work=30, progress=False)
     isaac = load_hardware(ShippedName("isaac"))
     optimize(_RESNET18, "x3", hardware=isaac, mapping="sdk", objective="energy", work=1, progress=False)
-    allocation = optimize(_SQUEEZENET, hardware=_ISAAC_TODAES, work=1, progress=False)
-    _of_room("place", _SQUEEZENET, allocation, work=1)
+    allocation = optimize(_RESNET8, hardware=_ISAAC_TODAES, work=1, progress=False)
+    _of_room("place", _RESNET8, allocation, work=1)
     _of_room("chiplet_optimize", _ALEXNET, hardware=_ISAAC_TODAES, work=1)
 
 
