@@ -103,6 +103,9 @@ def _modes() -> None:
     for part, objective in cases:
         hardware = Hardware.model_validate(plain | part)
         optimize(_ALEXNET, 170, hardware=hardware, mapping="sdk", objective=objective, work=1, progress=False)
+    small = {"name": "small", "arrays": 400, "crossbar": plain["crossbar"] | {"wordlines": 64}}
+    kinds = Hardware.model_validate(plain | {"kinds": [{"name": "large", "arrays": 200}, small]})
+    optimize(_ALEXNET, hardware=kinds, work=1, progress=False)
     _of_room("compare", _ALEXNET, 200, work=1, progress=False)
     optimize(_RESNET18, 900, mapping="sdk", work=30, progress=False)
     isaac = load_hardware(ShippedName("isaac"))
