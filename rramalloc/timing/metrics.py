@@ -222,8 +222,12 @@ class EnergyModel:
         """
         key = stage, mode
         if key not in self._prices:
-            own, node = self.hardware.each_kind[mode.kind], self.graph.stages[stage]
+            node = mode.of_stage(self.graph.stages[stage])
+            own = array_of(self.hardware, node, mode)
             energy = own.energy or Energy()
+            cycles = 1  # of a digital node, and of a step that is given as a whole
+            if own.timing is not None and isinstance(node, Stage):
+                cycles = own.timing.cycles(own.precision.input_bits)
             products_pj = 0.0
             if own.processor is not None and isinstance(node, Stage):
                 products_pj = macs(self.graph.network, node) * (own.processor.pj_per_mac or 0.0)
@@ -233,7 +237,7 @@ class EnergyModel:
                 energy.adc_pj or 0.0,
                 energy.row_pj or 0.0,
                 *self.lines_used(stage, mode),
-                self._cycles(stage, mode),
+                cycles,
                 products_pj,
             )
         return self._prices[key]
@@ -248,14 +252,6 @@ class EnergyModel:
                 lines = lines_of_copy(self.graph.network, node, hardware, self.options, mode.block)
             self._lines[key] = lines
         return self._lines[key]
-
-    def _cycles(self, stage: int, mode: Mode) -> int:
-        """Return the cycles of a step; 1 of a digital node, and of a step that is given as a whole."""
-        node = mode.of_stage(self.graph.stages[stage])
-        hardware = array_of(self.hardware, node, mode)
-        if hardware.timing is None or not isinstance(node, Stage):
-            return 1
-        return hardware.timing.cycles(hardware.precision.input_bits)
 
     def reads_of_step(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""
