@@ -52,6 +52,7 @@ _NEAR = 1.2  # if they are at most so many times as slow as the best
 _NEARLY = 1.03  # times the best value, up to which one of as many arrays is placed with as much work as pays
 _ROUNDS = 6  # of searches at a number of arrays, while each finds a better one for the best's transfers
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
+_PLACING_STAGE_S = 4e-4  # for a stage: measured with 5,000 of them
 _MOST_PLACING = 0.75  # of a limit of time that is kept for a placement
 _BISECTIONS = 5  # of the numbers of arrays between one that misses a target and one that meets it
 
@@ -278,8 +279,10 @@ class _Walk:
         objective, stop = self.objective, self.stop
         turn = replace(stop, spent_s=0.0)
         if stop.time_limit_s is not None:  # the search leaves time to place what it finds
-            reserved_s = min(_PLACING_S * objective.problem.budget, _MOST_PLACING * stop.time_limit_s)
-            turn.time_limit_s = stop.time_limit_s - reserved_s
+            placing_s = _PLACING_S * objective.problem.budget + _PLACING_STAGE_S * len(
+                objective.problem.demand
+            )
+            turn.time_limit_s = stop.time_limit_s - min(placing_s, _MOST_PLACING * stop.time_limit_s)
         answer = objective.alone.solve(turn, self.seed)
         stop.counts, stop.is_exhausted = turn.counts, turn.is_exhausted
         bound = objective.in_unit(answer.lower_bound)

@@ -205,6 +205,8 @@ class StageGraph:
         index = {node.name: position for position, node in enumerate(ordered)}
         binding = trace(network, nodes, index, only_binding=True)
         every_edge = cache(partial(trace, network, nodes, index, only_binding=False))
+        if all(len(node.inputs) < 2 for node in nodes):  # a chain, where no edge implies another one
+            every_edge = cache(lambda: binding)
         grids = tuple(BlockGrid.of(node, network.shapes[node.name], smallest_block(node)) for node in ordered)
         return cls(network, ordered, grids, every_edge, binding)
 
