@@ -251,7 +251,6 @@ class _Walk:
         if objective.placer.placed(choice, self.stop, quick=True).is_hidden:
             keys = [(least, fastest)]
         self._begin()
-        count = 0
         numbers = self._numbers()
         # Step after step of the walk, as for every budget, so that a larger one repeats a smaller one's; in
         # a step the fastest without links first, which leave few of the others a chance.
@@ -260,10 +259,9 @@ class _Walk:
             for _, own, found in of_step:
                 if own >= self.key and not self.key[0]:
                     continue
-                if count == _MOST_PLACED or self.is_over:
+                if len(self.quick) == _MOST_PLACED or self.is_over:
                     return None
                 self.place(found)
-                count += 1
             self.place_leader_again()
         for key, found in sorted(self.quick, key=itemgetter(0))[:_LEADERS]:
             if key[1] <= _NEAR * self.key[1] and not self.is_over:
@@ -284,7 +282,7 @@ class _Walk:
             )
             turn.time_limit_s = stop.time_limit_s - min(placing_s, _MOST_PLACING * stop.time_limit_s)
         answer = objective.alone.solve(turn, self.seed)
-        stop.counts, stop.is_exhausted = turn.counts, turn.is_exhausted
+        stop.is_exhausted = turn.is_exhausted
         bound = objective.in_unit(answer.lower_bound)
         own = _Walk(objective, stop, self.seed)  # what no larger budget places again
         stop.charge(turn.spent_s)
@@ -294,9 +292,8 @@ class _Walk:
             own.place(given)
         own.place_leader_again()
         self.placing_s = own.placing_s
-        least = own.key[1] * (1 - SAME_SUM)
-        is_hidden = own.best is not None and own.best[0].is_hidden
-        if (is_hidden or bound >= least) and not own.key[0]:
+        is_proven = (own.best is not None and own.best[0].is_hidden) or bound >= own.key[1] * (1 - SAME_SUM)
+        if is_proven and not own.key[0]:
             self._keep(own.best, own.key)
         else:
             if objective.target is not None:
@@ -444,8 +441,7 @@ class _Walk:
     def _answer(self, found: Choice, bound: float, proof: str) -> Answer:
         """Return an allocation with a bound without links."""
         objective = self.objective
-        words = plain_quantity(bound, objective.unit)
-        proof = f"{objective.label} bound {words} without transfer: {proof}"
+        proof = f"{objective.label} bound {plain_quantity(bound, objective.unit)} without transfer: {proof}"
         return Answer(objective.problem.choice(found.copies, found.modes), bound, proof)
 
     def _refusal(self, nearest: Placed) -> RramallocError:
