@@ -23,6 +23,7 @@ from rramalloc.hardware.kinds import Kind
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import MAX_BITS, MAX_LINES
 from rramalloc.hardware.values import HardwareValues, texts_of, value_at, values_of
+from rramalloc.room import load_from
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.work import SECONDS_PER_WORK, Tell, Work
 from rramalloc.timing.access import Absolute
@@ -232,8 +233,6 @@ class WhatIfs:
         case = replace(self.case, hardware=hardware)
         try:
             check_command("explain", "explain", case)
-            if not (self.own.places or _LINKS.isdisjoint(values)):  # a file of an earlier version
-                return self._compared(self.now, change, have, *self._placed_again(hardware))
             as_it_is = as_it_is or self._as_it_is(values)
             unit = "steps" if as_it_is.latency_ns is None else "ns"
             if unit != self._unit:
@@ -320,20 +319,6 @@ class WhatIfs:
         network = self.case.network
         return simulated_sums(network, allocation, allocation.graph(network, self.case.stages), "next")
 
-    def _placed_again(self, hardware: Hardware) -> tuple[WhatIfResult, WhatIfResult]:
-        """Return the same copies placed on hardware with other links, and the best that a search places.
-
-        Raises RramallocError.
-        """
-        case = replace(self.case, hardware=hardware, measured=self.own.measured)
-        copies = {stage.name: self.own.copies.get(stage.name, 1) for stage in self.case.stages.layers}
-        held = replace(case, copies={layer: (number, number) for layer, number in copies.items()})
-        arrays, found = self.now.arrays, list[WhatIfResult]()
-        for searched in (held, case):
-            stop = self.stop.nested(self.stop.work).reporting_to(self.tell, "what if other links")
-            found.append(self._searched_with_links(searched.with_stages(case.stages), arrays, stop))
-        return found[0], min(found, key=lambda result: result.value)
-
     def _searched_with_links(self, case: Case, arrays: int, stop: Work) -> WhatIfResult:
         """Return the result of `optimize --placed` within `arrays`. Raises RramallocError."""
         request = Question(objective=self.objective, seed=self.seed, placed=True)
@@ -342,8 +327,12 @@ class WhatIfs:
         return self._result(found.checked.timing, found.absolute, found.metrics, found.checked.used)
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
-        """Return the allocation on the changed hardware."""
-        return self.own.with_arguments(self.case.network, {"set_values": values})
+        """Return the allocation on the changed hardware, placed anew where its places do not hold there."""
+        timed = self.own.with_arguments(self.case.network, {"set_values": values})
+        if not self._is_placed or timed.transfer_ns:
+            return timed
+        placed: AllocationInput = load_from("place", "placer:timed_again", "places")(self.case.network, timed)
+        return placed
 
     def _searched(self, case: Case, values: HardwareValues, arrays: int, share: Work) -> WhatIfResult:
         """Return the result of `optimize --set --start` within `arrays` and the rest of a share.

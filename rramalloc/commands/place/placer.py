@@ -142,14 +142,17 @@ def places_in_result(layout: Layout, names: Sequence[str]) -> tuple[LayerPlaces,
 def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
     """Return an allocation with the transfers between its places on its hardware, which may be another one.
 
-    Raises SpecError for places that do not hold it.
+    Without places it is placed. Raises SpecError for places that do not hold it, CapacityError.
     """
     before, hardware = source.without_transfer(), source.hardware
     timer = timer_of(network, before)
     if timer is None:
         return before
     stored = StoredNetwork.of(network, before)
-    times = as_kept(stored.graph, stored.held, hardware, timer, source.places).times
+    if source.places:
+        times = as_kept(stored.graph, stored.held, hardware, timer, source.places).times
+    else:
+        times = arrange(stored.graph, stored.held, hardware, work=None, seed=_SEED, timer=timer).times
     if times is None:
         raise AssertionError("a timer was given")
     names, ticks = timer.graph.names, times.graph.batch_ticks(timer.copies).tolist()

@@ -313,6 +313,22 @@ def test_a_limit_of_power_is_left_out_of_the_bound() -> None:
     assert [layer.copies for layer in found.layers] == [2, 2]
 
 
+def test_a_what_if_that_moves_tiles_places_the_allocation_anew() -> None:
+    """Two layers of one array, a tile each: 4 bytes at 0.05 bytes/ns and a hop of 1 ns, in each of 5 steps.
+
+    A tile more changes nothing: theirs are neighbours, as before.
+    """
+    slow = chip(1, (1, 4), hop_ns_tile=1.0, bandwidth_tile_gb_s=0.05)
+    hardware, network = machine(slow, (16, 16), Timing(step_ns=10.0)), chain(4, 4, side=2)
+    found = rramalloc.optimize(network, 2, hardware=hardware, placed=True)
+    assert found.latency_ns == pytest.approx(5 * 81)
+    explained = rramalloc.explain(network, allocation=found, what_if=["chip.tiles=[1, 5]"], work=1)
+    (what_if,) = explained.what_if
+    assert what_if.as_it_is is not None
+    assert what_if.as_it_is.latency_ns == pytest.approx(5 * 81)
+    assert what_if.gain == 0.0
+
+
 def test_a_front_with_links_is_of_the_time_they_take() -> None:
     """More arrays may take fewer, longer steps: such points are dominated, though not in steps."""
     front = rramalloc.pareto(
