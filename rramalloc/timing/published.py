@@ -13,6 +13,7 @@ from rramalloc.errors import UnsupportedError
 from rramalloc.ndarrays import Ints
 from rramalloc.network.network import Network
 from rramalloc.network.node import Conv, Flatten, GlobalPool, Linear, Pixelwise, Pool, Windowed
+from rramalloc.timing.recurrence import Recurrence
 
 _WINDOWS = 5  # column of `chain_rows`: windows of the layer
 _TAIL = 6  # column of `chain_rows`: windows of its tail
@@ -37,30 +38,18 @@ class ChainLayer:
     p_pool: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """Terms of the recurrence for every layer in steps, in chain order; `op[-1]` is the latency."""
-
-    normal_op: tuple[int, ...]
-    pre_op: tuple[int, ...]
-    tail: tuple[int, ...]
-    op: tuple[int, ...]
-
-    @property
-    def steps(self) -> int:
-        """Latency in steps."""
-        return self.op[-1]
-
-
-def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
+def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Recurrence:
     """Evaluate the recurrence as published: pixels are handed on within a step, rows are not clamped.
+
+    Its steps are those of the last layer, and stages are layers in chain order.
 
     Raises UnsupportedError if unclamped rows ask a layer for more pixels than can be counted.
     Source: docs/sources/model.md 5; Algorithm 1 of ACM TODAES 29(1):21, doi 10.1145/3631523.
     """
     rows, counts = chain_rows(layers), np.array(copies, dtype=np.int64)
     windows, tail_windows = rows[:, _WINDOWS], rows[:, _TAIL]
-    normal_op, tail = (-(-windows // counts)).tolist(), (-(-tail_windows // counts)).tolist()
+    normal_op = -(-windows // counts)
+    tail = -(-tail_windows // counts)
     pre_op = np.zeros(len(layers), dtype=np.int64)
     # Windows of a layer up to which all its products with rows and columns stay below 2^53.
     most = _MOST_PIXELS // int((rows[:, 2] + np.abs(rows[:, 3]) + 1).max() * rows[:, 1].max())
@@ -71,12 +60,10 @@ def published(layers: Sequence[ChainLayer], copies: Sequence[int]) -> Published:
             "the published recurrence does not clamp rows: the layers behind ask this one for more than "
             f"{most} windows",
         )
-    op = [0] * len(layers)
-    for i, wait in enumerate(pre_op.tolist()):
-        op[i] = normal_op[i] + wait
-        if i:
-            op[i] = max(op[i], op[i - 1] + tail[i])
-    return Published(tuple(normal_op), tuple(pre_op.tolist()), tuple(tail), tuple(op))
+    op = normal_op + pre_op
+    for i in range(1, len(layers)):
+        op[i] = max(op[i], op[i - 1] + tail[i])
+    return Recurrence(normal_op, pre_op, tail, op)
 
 
 def chain_rows(chain: Sequence[ChainLayer]) -> Ints:
