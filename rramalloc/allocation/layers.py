@@ -60,7 +60,7 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
     hover = named(f"layer, copies, arrays, {shares}")
     if any(layer.block is not None for layer in layers):
         data |= {
-            "block": [_block(layer.block) for layer in layers],
+            "block": ["x".join(map(str, layer.block or (1, 1))) for layer in layers],
             "full": [round(100 * (layer.utilisation or 0), 3) for layer in layers],
         }
         hover |= named("block, utilisation of the arrays [%]=full")
@@ -90,11 +90,6 @@ def copies_chart(result: Allocation | Simulation, *, detail: Detail = FIGURE) ->
         _heading(result),
         note=f"Busy: the time in which a layer computes, in percent of the {of_period}.",
     )
-
-
-def _block(block: Sequence[int] | None) -> str:
-    """Return the height and width of a block of windows; without one it is a single window."""
-    return "x".join(map(str, block or (1, 1)))
 
 
 def _heading(result: Allocation | Simulation) -> tuple[str, ...]:

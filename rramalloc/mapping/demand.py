@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -216,10 +216,7 @@ class Storage:
 
     def costs(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the cost of the arrays that every stage takes, int64."""
-        if self.is_proportional and self.demand is not None:
-            return copies * self.demand
-        every = enumerate(zip(modes, copies.tolist(), strict=True))
-        return np.array([self.count(i, mode).arrays(count) for i, (mode, count) in every], dtype=np.int64)
+        return self._arrays(self.count, modes, copies)
 
     def taken(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the arrays that every stage takes, whole tiles where a tile holds one stage; int64."""
@@ -227,11 +224,15 @@ class Storage:
 
     def stored(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the arrays that store weights of every stage, int64: without those that fill up tiles."""
+        return self._arrays(self.count_stored, modes, copies)
+
+    def _arrays(
+        self, count_of: Callable[[int, Mode], ArrayCount], modes: Sequence[Mode], copies: Ints
+    ) -> Ints:
         if self.is_proportional and self.demand is not None:
             return copies * self.demand
         every = enumerate(zip(modes, copies.tolist(), strict=True))
-        taken = [self.count_stored(i, mode).arrays(count) for i, (mode, count) in every]
-        return np.array(taken, dtype=np.int64)
+        return np.array([count_of(i, mode).arrays(count) for i, (mode, count) in every], dtype=np.int64)
 
     def most_copies(self, modes: Sequence[Mode], arrays: Ints) -> Ints:
         """Return the most copies of every stage that fit `arrays`, its budget in units of cost; int64."""

@@ -12,6 +12,8 @@ from program import run
 
 import rramalloc
 from rramalloc.allocation.goes_with import FEATURES, OF_CASE, Feature, readers
+from rramalloc.commands.sweep.compute import results_of
+from rramalloc.commands.sweep.spec import Grid, read_spec
 from rramalloc.errors import SpecError, UnsupportedError
 from rramalloc.hardware.loader import as_hardware
 from rramalloc.room import installed
@@ -241,10 +243,10 @@ def test_a_sweep_answers_or_refuses(name: str) -> None:
     spec: dict[str, Any] = {"networks": ["n.json"], "arrays": [16], "work": 1} | options
     if name not in TAKES["sweep"]:
         with pytest.raises(SpecError, match="start: this field is not known"):
-            rramalloc.sweep(spec, "swept", jobs=1)
+            read_spec(spec)
         return
-    (row,) = rramalloc.sweep(spec, "swept", jobs=1).rows()
-    assert row["error"] is None, row["error"]
+    (point,) = Grid.read(*read_spec(spec)).points()
+    assert results_of(point).get("error") is None
 
 
 BY_WORDS = {
