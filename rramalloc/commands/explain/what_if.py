@@ -189,14 +189,15 @@ class WhatIfs:
     def _of_list(self, fields: Sequence[HardwareValues]) -> list[WhatIf]:
         """Return the gain from every field and from more arrays; all searches share a small part of the work.
 
-        Changes that alter the time of the unchanged allocation are searched first, then more arrays, then
-        the others.
+        Changes that shorten the time of the unchanged allocation are searched first, by their gain, then more
+        arrays, then the others.
         """
         share = self.stop.nested(0)
         charged_s = max(_PART_OF_CHARGED * self.stop.spent_s, _PART_OF_WORK * self.stop.work_s)
         share.work = min(self.stop.work, max(1, round(charged_s / SECONDS_PER_WORK)))
         as_they_are = [(values, self._of(values, None)) for values in fields]
         changed = [change for change in as_they_are if change[1].gain]
+        changed.sort(key=lambda change: -(change[1].gain or 0.0))  # what binds most has work left
         others = [change for change in as_they_are if not change[1].gain]
         found = [self._again(*change, share) for change in changed]
         found += self._of_more_kinds(share) if self._kinds else self._of_more_arrays(share)
