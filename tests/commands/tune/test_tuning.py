@@ -163,7 +163,7 @@ def test_with_links_the_simulator_gets_places() -> None:
         "timing": {"step_ns": 10.0},
         "chip": {"arrays_per_tile": 8, "tiles": [2, 2], "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 0.2},
     }
-    tuning = rramalloc.tune(NETWORK, 24, _Latency(), evaluations=5, hardware=machine, placed=True)
+    tuning = rramalloc.tune(NETWORK, 12, _Latency(), evaluations=5, hardware=machine, placed=True)
     again = rramalloc.simulate(NETWORK, tuning.allocation)
     assert tuning.figure == again.latency_ns == tuning.allocation.latency_ns
     assert tuning.figure == min(row.figure for row in tuning.judged if row.figure is not None)
