@@ -44,6 +44,7 @@ from rramalloc.timing.simulate import Copies
 
 _FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
 _GROWTH = 1.5  # ratio of successive turns
+_LEAST_S = 0.1  # work of turns that a search has beside its first bounds, if so much is allowed: a loop's
 _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _FIRST_PART_S = 0.05
 """Work of a search of copies alone before that over modes begins."""
@@ -178,9 +179,10 @@ class SearchState:
     """Incumbent and lower bound of a search, its progress, and the length of its turns.
 
     improving, proving: accounts of the two sides, which keep them from turn to turn; begun_s: work charged
-    when the search began, with that of the searches of parts since; progress_s, progress_bound: its work and
-    its bound at the last progress; turn_length_s: of the next turn; proof_s: work of the last proof turn;
-    last_turn_s: of both sides in it; nodes: of branch and bound; parts: searches that go along.
+    when the search began, with that of the searches of parts since; init_s: its work before the first turn;
+    progress_s, progress_bound: its work and its bound at the last progress; turn_length_s: of the next turn;
+    proof_s: work of the last proof turn; last_turn_s: of both sides in it; nodes: of branch and bound; parts:
+    searches that go along.
     """
 
     best: Choice
@@ -188,6 +190,7 @@ class SearchState:
     improving: Work
     proving: Work
     begun_s: float
+    init_s: float = 0.0
     progress_s: float = 0.0
     progress_bound: int = 1
     turn_length_s: float = _FIRST_TURN_S
@@ -278,7 +281,8 @@ class AutoSearch:
                 stop.charge(state.improving.taken())
                 self._update(state, found)
         self._report(state)
-        state.progress_s, state.proof_s = self._spent_s(state), self.prover.first_s
+        state.init_s = state.progress_s = self._spent_s(state)
+        state.proof_s = self.prover.first_s
         return state
 
     def step(self, state: SearchState, pool: ThreadPoolExecutor | None) -> None:
@@ -311,11 +315,13 @@ class AutoSearch:
     def terminate(self, state: SearchState) -> bool:
         """Return True if the search is to end."""
         # A turn is begun whole or not at all, and the next one takes as long as the last or longer.
-        spent_s = (self._spent_s(state) + state.last_turn_s / 4) / self.schedule.share
+        spent_s = self._spent_s(state) + state.last_turn_s / 4
+        if spent_s - state.init_s < _LEAST_S:
+            spent_s -= state.init_s
         return (
             self._has_stalled(state)
             or self._stands_still(state)
-            or self.stop.ends(state.best.makespan, state.bound, self.target, spent_s)
+            or self.stop.ends(state.best.makespan, state.bound, self.target, spent_s / self.schedule.share)
         )
 
     def proof(self, state: SearchState) -> str:

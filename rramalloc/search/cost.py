@@ -24,6 +24,7 @@ BOX_PAIR = 7.0 * _NS  # a pair of intervals of an edge in a node
 BOX_STAGE_BEYOND = 2000.0 * _NS  # a stage of a node beyond those whose tables stay in the cache
 
 # The program over places
+PLACE_COLUMN = 3e4 * _NS  # a column of the first program, in Python, with its rows
 PLACE_ROW = 2e4 * _NS  # a row of the program over places, in Python, in a round
 PLACE_PIVOT = 3e4 * _NS  # a pivot
 PLACE_PIVOT_ROW = 25.0 * _NS  # a row of it in a pivot, beyond that
@@ -39,7 +40,8 @@ PRICED_WAIT = 30.0 * _NS  # such an entry, priced
 MODE = 1e3 * _NS  # a mode that is cut into labels
 MODE_OF_PAIR = 45.0 * _NS  # the same for each pair of its stage
 LABEL = 1.5e4 * _NS  # a label
-MODE_NODE = 1e5 * _NS  # a node of branch and bound over modes, beside its rounds
+LABELLED_STAGE = 3.5e4 * _NS  # a stage of a round, whatever its labels
+MODE_NODE = 3e4 * _NS  # a stage of a node of branch and bound over modes, beside its rounds
 
 # Decision diagrams
 DIAGRAM_LAYER = 3e5 * _NS  # a layer, whatever it holds

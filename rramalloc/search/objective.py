@@ -739,7 +739,7 @@ class _ByArrays:
         end_s = stop.spent_s + _CUT_SHARE * stop.plan_s
         self.target = smallest.makespan
         left_s = end_s - stop.spent_s
-        program = Places.affordable(self.incumbent.problem, menu, self.target, left_s, for_cuts=True)
+        program = Places.affordable(self.incumbent.problem, menu, self.target, left_s, stop, for_cuts=True)
         if program is None:
             return 0
         arrays = 0
@@ -926,9 +926,10 @@ OBJECTIVES = {name: cast("type[Objective]", QUANTITIES[name]) for name in shown_
 def root_bound(problem: Problem, stop: Work, known: int = 1) -> int:
     """Return steps that no allocation undercuts, with hardly a search: those known already, or more."""
     if has_boxes(problem):
-        if known > 1 and not bounder_of(problem).refutes(known):
+        free = stop.nested(0)  # a check of a result, not a part of a search
+        if known > 1 and not bounder_of(problem).refutes(known, free):
             return known
-        return max(known, bounder_of(problem).root_bound(stop))
+        return max(known, bounder_of(problem).root_bound(free))
     found = problem.root_bounds
     if "steps" not in found:  # the same for every method tried on a problem
         search = AutoSearch(problem, stop.nested(1, gap=0.0, cores=1), 0, 0, Menu.of(problem))

@@ -63,6 +63,7 @@ class BoxProver:
             return bound, ()
         percents = _ABOVE if self.bounder.node_seconds < _QUICK_S else _ABOVE[:1]
         boxes = [self.bounder.box(bound + bound * percent // 100) for percent in percents]
+        stop.charge(len(boxes) * self.bounder.root_seconds)
         return bound, tuple(self.problem.choice(box[0]) for box in boxes if box is not None)
 
     @property

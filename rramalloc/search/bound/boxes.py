@@ -24,6 +24,10 @@ from rramalloc.timing.simulate import Copies
 
 _CACHED_STAGES = 200  # stages whose tables stay in the cache
 _NODES_PER_SWEEP = 15
+_REFUTED_PART = 0.4  # of `root_seconds`, of a target that is refuted
+_RESISTING_PART = 1.5  # the same of one that resists
+_TIMES_OF_TARGET = 2  # propagations of times of a target without intervals
+_TIMES_PER_ROOT = 4  # propagations of times in one of the widest box, for all prices together
 """Nodes that take as long as one in which all prices are tried."""
 _INTERVALS = 16  # intervals of copies of a stage, halved until the pairs of all edges fit
 _MOST_PAIRS = 2**20  # pairs of intervals of all edges: bounds the time of a node
@@ -120,15 +124,25 @@ class Bounder:
     @property
     def node_seconds(self) -> float:
         """Estimated seconds per node, the same on every machine."""
-        entries = self._tables.total + len(self._tables.user)
         pairs = len(self._reach.producer) * self.intervals**2
+        return self._times_seconds + cost.BOX_PAIR * pairs
+
+    @property
+    def _times_seconds(self) -> float:
+        """The part of `node_seconds` that the times of windows take."""
+        entries = self._tables.total + len(self._tables.user)
         beyond = max(0, self._stages - _CACHED_STAGES)
-        return cost.BOX_ENTRY * entries + cost.BOX_PAIR * pairs + cost.BOX_STAGE_BEYOND * beyond
+        return cost.BOX_ENTRY * entries + cost.BOX_STAGE_BEYOND * beyond
 
     @property
     def sweep_seconds(self) -> float:
         """As `node_seconds`, of a node in which all prices are tried."""
         return _NODES_PER_SWEEP * self.node_seconds
+
+    @property
+    def root_seconds(self) -> float:
+        """As `node_seconds`, of the widest box: prices differ in what intervals say, hardly in times."""
+        return self.sweep_seconds - (_NODES_PER_SWEEP - _TIMES_PER_ROOT) * self._times_seconds
 
     @property
     def widest(self) -> Box:
@@ -208,7 +222,7 @@ class Bounder:
         # Propagation without intervals is cheap and finds most of the bound; intervals raise it from there.
         low = self._least(low, high, 0, stop)
         stride = 1
-        while low < high and not stop.out_of_time and self.refutes(min(low + stride, high) - 1):
+        while low < high and not stop.out_of_time and self.refutes(min(low + stride, high) - 1, stop):
             low, stride = min(low + stride, high), 2 * stride
         return self._least(low, min(low + stride - 1, high), self.intervals, stop)
 
@@ -234,17 +248,17 @@ class Bounder:
         """Return the smallest target in low ... high that is not refuted, `high` if all below it are."""
         while high - low > (low >> _COARSE if self.node_seconds >= _SLOW_S else 0) and not stop.out_of_time:
             middle = (low + high) // 2
-            if self._refutes(middle, intervals):
+            if self._refutes(middle, intervals, stop):
                 low = middle + 1
             else:
                 high = middle
         return low
 
-    def refutes(self, target: int) -> bool:
+    def refutes(self, target: int, stop: Work) -> bool:
         """Return True if propagation alone proves that no allocation meets a target."""
-        return self._refutes(target, self.intervals)
+        return self._refutes(target, self.intervals, stop)
 
-    def _refutes(self, target: int, intervals: int) -> bool:
+    def _refutes(self, target: int, intervals: int, stop: Work) -> bool:
         """Return True if propagation with these intervals empties the widest box; asked once."""
         refuted, resisting = self._answers.get(intervals, (0, _NO_TARGET))
         # Refutation is monotone in the target: a box that is empty for one is empty for all shorter ones.
@@ -254,7 +268,11 @@ class Bounder:
             else:
                 resisting = target
             self._answers[intervals] = refuted, resisting
-        return target <= refuted
+        is_refuted = target <= refuted
+        # Charged each time: how much a search has left does not depend on what asked the same before it.
+        part = _REFUTED_PART if is_refuted else _RESISTING_PART
+        stop.charge(part * self.root_seconds if intervals else _TIMES_OF_TARGET * self._times_seconds)
+        return is_refuted
 
     def decide(
         self, target: int, most_nodes: int, stop: Work, boxes: OpenBoxes | None = None

@@ -249,6 +249,7 @@ class ModeBounder:
         """Cut modes into labels, and leave out labels that priced paths or budgets exclude."""
         labelling = self.label(rows, target, labels, stop)
         work_s = self._s_per_mode * len(labelling.modes.label) + cost.LABEL * int(labelling.modes.size.sum())
+        work_s += cost.LABELLED_STAGE * self.stages
         stop.charge(work_s + (cost.WAIT + cost.PRICED_WAIT) * labelling.waits.wait.size)
         kept = self._priced(labelling, target, stop)
         if kept is None:

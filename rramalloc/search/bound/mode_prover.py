@@ -164,7 +164,7 @@ class ModeProver:
         while stack and (stop.spent_s - begun_s < seconds or stop.spent_s == begun_s) and not self._found:
             self.nodes += 1
             left = self._bounder.tighten(stack[-1], target, stop, _NODE_ROUNDS)
-            stop.charge(cost.MODE_NODE)
+            stop.charge(cost.MODE_NODE * len(self.menu.stages))
             if stop.out_of_time:  # in the middle of it perhaps
                 break
             stack.pop()

@@ -353,13 +353,15 @@ class Places:
         menu: Menu,
         target: int,
         left_s: float,
+        stop: Work,
         start: Start | None = None,
         *,
         for_cuts: bool = False,
     ) -> Places | None:
         """Return the program with the most rows at first for which there is work, None if for none.
 
-        for_cuts: with the fewest rows, as others are violated for each number of arrays.
+        stop: is charged for building it; for_cuts: with the fewest rows, as others are violated for each
+        number of arrays.
         """
         stages = len(problem.demand)
         first_rows = () if for_cuts else _FIRST_ROWS
@@ -368,7 +370,9 @@ class Places:
         for rows, solutions in first_rows:
             every = (2 * rows + 3) * stages
             if solutions * every * _pivot_s(every) <= left_s:
-                return cls(problem, menu, target, rows, start)
+                program = cls(problem, menu, target, rows, start)
+                stop.charge(cost.PLACE_COLUMN * program._solver.columns)
+                return program
         return None
 
     def round(self, left_s: float, stop: Work) -> bool:

@@ -129,7 +129,7 @@ class PlacesProver:
                 return turn
         if turn.bound < makespan and not stop.out_of_time:
             start = flows.start if flows is not None and flows.rounds else None
-            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, start)
+            self._program = Places.affordable(self.problem, self.menu, makespan - 1, left_s, stop, start)
             self._begin_s = 2 * left_s
         return turn
 
