@@ -168,7 +168,8 @@ def explain(
     check_command("explain", "explain", case, Question(placed=placed))
     timing = given_allocation.timing(given_allocation.graph(source, case.stages))
     if objective is None:
-        objective = "interval" if given_allocation.objective == "interval" else "latency"
+        of_interval = given_allocation.objective == "interval" and source.sequences is None  # that take turns
+        objective = "interval" if of_interval else "latency"
     if objective == "interval":
         check_option("interval", case)
     if source.sequences is not None:

@@ -305,3 +305,11 @@ def test_every_search_is_told_of() -> None:
     assert {"an allocation", "the next faster point", "what if timing.dac_bits=2"} <= {*names}
     assert all(bound <= best for _, best, bound in told)
     assert found == rramalloc.explain(network, **given)  # type: ignore[arg-type]
+
+
+def test_a_target_of_the_interval_of_several_sequences_is_explained_by_the_latency(tmp_path: Path) -> None:
+    """The interval of sequences that take turns follows from the latency and the busiest layer."""
+    asked: dict[str, Any] = {"hardware": machine(tmp_path, "[timing]\nstep_ns = 4.0\n"), "work": 1}
+    network = chain((16, 1), (16, 1), channels=16)
+    found = rramalloc.optimize(network, 4, feeds_back=True, sequences=2, target_throughput=1e6, **asked)
+    assert rramalloc.explain(network, allocation=found, work=1).objective == "latency"
