@@ -13,7 +13,7 @@ from rramalloc.choices import FC_CHOICES, MAPPINGS, FullyConnected, HostLike, Ma
 from rramalloc.errors import SpecError
 from rramalloc.network.counts import weights
 from rramalloc.network.network import MAX_NODES, Network, names_like
-from rramalloc.network.node import Linear, Name, Stage
+from rramalloc.network.node import Name, Stage
 from rramalloc.records import Record, check_known, fault, from_list
 from rramalloc.units import counted, share
 
@@ -138,8 +138,7 @@ class MappingOptions(Record):
         return tuple(
             stage
             for stage in network.stages
-            if (every or not isinstance(stage, Linear) or network.shapes[stage.name].pixels > 1)
-            and stage.name not in hosted
+            if (every or not network.is_classifier(stage)) and stage.name not in hosted
         )
 
 

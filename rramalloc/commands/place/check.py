@@ -21,7 +21,7 @@ from rramalloc.mapping.mode import NO_BLOCKS, BlocksByName
 from rramalloc.network.counts import inputs_of
 from rramalloc.network.geometry import Pair
 from rramalloc.network.network import Network
-from rramalloc.network.node import Conv, ConvTranspose, Linear, Stage
+from rramalloc.network.node import Conv, ConvTranspose, Stage
 from rramalloc.records import brief
 
 
@@ -79,19 +79,12 @@ class _Need(NamedTuple):
 
 
 def _needs(placement: Placement, network: Network, where: str) -> dict[str, _Need]:
-    """Return the need of every stage: convolutions, and linear layers on a grid or with fc "crossbar".
-
-    Those that the options leave to the host by name need none.
-    """
-    needs, layers = {}, {layer.name: layer for layer in placement.layers}
-    hosted = placement.options.hosted(network)
-    for node in network.nodes:
-        if isinstance(node, Stage):
-            pixels = network.shapes[node.name].pixels
-            on_host = isinstance(node, Linear) and pixels == 1 and placement.options.fc == "host"
-            if node.name not in hosted and (not on_host or network.only_classifiers):
-                needs[node.name] = _need(network, node, placement, layers.get(node.name), where)
-    return needs
+    """Return the need of every stage that the options do not leave to the host."""
+    layers = {layer.name: layer for layer in placement.layers}
+    return {
+        stage.name: _need(network, stage, placement, layers.get(stage.name), where)
+        for stage in placement.options.timed_stages(network)
+    }
 
 
 def _need(
