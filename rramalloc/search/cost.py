@@ -72,5 +72,5 @@ STRIDE_NODE = 2000.0 * _NS  # a node on the way back along strides
 ROWS_STAGE = 1000.0 * _NS  # a stage whose input rows are looked up
 
 # Places of arrays in tiles
-PLACED_UNIT = 5e6 * _NS  # a unit of moves of pieces
-PLACED_ROUTE = 3e5 * _NS  # a route between two stages, in Python, each time that a layout is timed
+PLACED_UNIT = 3e6 * _NS  # a unit of moves of pieces
+PLACED_ROUTE = 1.5e5 * _NS  # a route between two stages, in Python, each time that a layout is timed

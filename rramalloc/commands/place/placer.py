@@ -31,6 +31,7 @@ from rramalloc.allocation.case import Case
 from rramalloc.allocation.goes_with import check_command
 from rramalloc.commands.place.arrange import TRIES_THAT_PAY, Arrangement, arrange, as_kept
 from rramalloc.commands.place.layout import Layout
+from rramalloc.commands.place.mesh import chip_of
 from rramalloc.commands.place.place import StoredNetwork, timer_of
 from rramalloc.commands.place.transfer import TransferTimer, check_transfer
 from rramalloc.errors import SpecError
@@ -41,6 +42,7 @@ from rramalloc.search.work import Work
 
 _SEED = 0  # of what placements draw: that of a search does not change the places of an allocation
 _SEED_AGAIN = 1000  # where one more is looked for
+_MANY_MOVES = 4000  # copies times tiles, beyond which placing again is one more try: several take seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,7 @@ class CasePlacer:
             stored = StoredNetwork.of_copies(
                 problem.on_arrays.graph, timer.placed_copies, case.hardware, case.mapping
             )
+            moves = int(timer.placed_copies.sum()) * chip_of(case.hardware).tile_count
             arranged = arrange(
                 stored.graph,
                 stored.held,
@@ -104,7 +107,7 @@ class CasePlacer:
                 stop=stop,
                 timer=timer,
                 taken=case.taken,
-                tries=1 if quick else TRIES_THAT_PAY,
+                tries=1 if quick or (again and moves > _MANY_MOVES) else TRIES_THAT_PAY,
             )
             # More work may end in another minimum: the better placement stays.
             if known is not None and known[0].slower <= arranged.slower:
