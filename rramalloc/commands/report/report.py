@@ -87,7 +87,7 @@ def report(
     length = 0
     for detail in LEVELS:
         sections = [
-            _section(source, timed, detail, f"r{place}")
+            _section(source, timed, known, detail, f"r{place}")
             for place, (source, timed) in enumerate(zip(sources, timings, strict=True), 1)
         ]
         page = _page(sources, sections, title, {"Date": date, "Command": command})
@@ -143,8 +143,9 @@ def _same(allocation: Allocation, simulation: Simulation) -> bool:
     return of_network and simulation.handoff == "next" and results[0] == results[1]
 
 
-def _view(source: Source, timed: Timed | None) -> View:
-    """Return the view of a result, of an allocation with the times that follow from its network."""
+def _view(source: Source, timed: Timed | None, known: Networks) -> View:
+    """Return the view of a result, of an allocation with the times that follow from its network, and with the
+    places that its file keeps."""
     if not isinstance(source.result, Allocation | Simulation):
         made: View = source.result.view()
         return made
@@ -153,13 +154,19 @@ def _view(source: Source, timed: Timed | None) -> View:
     claimed = isinstance(source.result, Allocation) and not is_timed_again
     words = {"claim": _UNCHECKED} if claimed else {}
     view = source.result.view(timed=timed, efficiency=source.result.tops is not None, **words)
+    network = known.find(source.result.network.sha256)
+    if isinstance(source.result, Allocation) and source.result.places and network is not None:
+        placement = load_from("place", "place:place", "places")(network, source.result)
+        view = replace(view, charts={**view.charts, **placement.view().charts})
     return view if timed is not None else replace(view, notes=(*view.notes, _LACKS))
 
 
-def _section(source: Source, timed: Timed | None, detail: Detail, name: str) -> tuple[View, str]:
+def _section(
+    source: Source, timed: Timed | None, known: Networks, detail: Detail, name: str
+) -> tuple[View, str]:
     """Return the view of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
     try:
-        view = _view(source, timed)
+        view = _view(source, timed, known)
         return view, section_html(view, name, detail)
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None

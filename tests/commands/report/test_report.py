@@ -333,3 +333,25 @@ def test_a_folder_of_a_sweep_is_shown_up_to_a_count(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("rramalloc.commands.report.report.MOST_ROWS", 2)
     with pytest.raises(SpecError, match="has 3 points, the limit is 2"):
         rramalloc.report([tmp_path / "rows"])
+
+
+def test_a_placed_allocation_shows_its_places(tmp_path: Path) -> None:
+    """Two layers of one array in a tile each: the page draws the tiles that the file keeps."""
+    nodes: list[dict[str, Any]] = [
+        {"name": "in", "op": "input", "shape": [1, 2, 2]},
+        {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": 1},
+        {"name": "b", "op": "conv", "inputs": ["a"], "out_channels": 4, "kernel": 1},
+    ]
+    document = {"format": "rramalloc-network/1", "name": "two", "source": "test", "nodes": nodes}
+    (tmp_path / "two.json").write_text(json.dumps(document))
+    values = {"chip.arrays_per_tile": 1, "chip.tiles": [1, 2]}
+    placed = rramalloc.optimize(
+        document, hardware="isaac-todaes", set_values=values, placed=True, progress=False, work=1
+    )
+    placed.save(tmp_path / "a.json")
+    page = rramalloc.report([tmp_path / "a.json"], networks=[str(tmp_path / "two.json")])
+    assert "2 arrays in 2 tiles on 1 chip, coloured by layer" in page
+    placed.model_copy(update={"places": None}).save(tmp_path / "b.json")
+    assert "coloured by layer" not in rramalloc.report(
+        [tmp_path / "b.json"], networks=[str(tmp_path / "two.json")]
+    )
