@@ -47,10 +47,11 @@ def as_hardware(
         chip = document.get("chip", {} if "arrays_per_tile" in (of_chip or {}) else None)
         if of_chip and isinstance(chip, Mapping):
             document["chip"] = {**of_chip, **chip}
-            kinds = document.get("kinds")
-            if isinstance(kinds, list) and all(isinstance(kind, Mapping) for kind in kinds):
-                # their number is open, too: one tile each, whatever the file says
-                document["kinds"] = [{**kind, "arrays": None, "tiles": 1} for kind in kinds]
+            if isinstance(document.get("kinds"), list):  # their number is open, too: one tile each
+                document["kinds"] = [
+                    {**kind, "arrays": None, "tiles": 1} if isinstance(kind, Mapping) else kind
+                    for kind in document["kinds"]
+                ]
         loaded = hardware_of(document, where)
     values = values_of(set_values)
     if crossbar is not None:

@@ -122,7 +122,6 @@ class Storage:
     weights: tuple[int, ...] = (1,)
     _known: dict[tuple[str, Mode], BlockArrays] = field(default_factory=dict, repr=False)
     _counts: dict[tuple[int, Mode], ArrayCount] = field(default_factory=dict, repr=False)
-    _stored: dict[tuple[int, Mode], ArrayCount] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of_copies(cls, demand: Ints) -> Storage:
@@ -148,7 +147,7 @@ class Storage:
         """Return the storage of copies in the graph's blocks, of `demand` arrays; bits, kinds stay free."""
         if self.is_chosen_freely and not self.choices:
             return replace(Storage.of_copies(demand), weights=self.weights)
-        return replace(self, demand=demand, _counts={}, _stored={})
+        return replace(self, demand=demand, _counts={})
 
     def with_weights(self, weights: tuple[int, ...]) -> Storage:
         """Return the storage with other costs of an array of every kind."""
@@ -157,7 +156,7 @@ class Storage:
     def of_stages(self, stages: tuple[TimedNode, ...], chosen: npt.NDArray[np.bool_]) -> Storage:
         """Return the storage of the stages where the mask `chosen` is True."""
         demand = None if self.demand is None else self.demand[chosen]
-        return replace(self, stages=stages, demand=demand, _known={}, _counts={}, _stored={})
+        return replace(self, stages=stages, demand=demand, _known={}, _counts={})
 
     @property
     def laid_out(self) -> tuple[Network, Hardware]:
@@ -197,22 +196,15 @@ class Storage:
 
     def count_stored(self, stage: int, mode: Mode) -> ArrayCount:
         """Return the arrays that store the weights of copies, by their number; each copy has a unit."""
-        key = stage, mode
-        if key in self._stored:
-            return self._stored[key]
         if self.is_digital(mode):
-            count = count_of_copies(int(isinstance(self.stages[stage], Stage)))
-        elif self.demand is None:
-            count = self.of(stage, mode).count
+            return count_of_copies(int(isinstance(self.stages[stage], Stage)))
+        if self.demand is None:
+            return self.of(stage, mode).count
         # Without a hardware `demand` is of the modes at hand, with one of the layer's bits on the first kind.
-        elif self.hardware is None or not (mode.weight_bits or mode.kind):
-            count = count_of_copies(int(self.demand[stage]))
-        else:
-            (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
-            own = array_of(hardware, node, mode)
-            count = count_of_copies(demands(network, [node], own, self.options)[0])
-        self._stored[key] = count
-        return count
+        if self.hardware is None or not (mode.weight_bits or mode.kind):
+            return count_of_copies(int(self.demand[stage]))
+        (network, hardware), node = self.laid_out, mode.of_stage(self.stages[stage])
+        return count_of_copies(demands(network, [node], array_of(hardware, node, mode), self.options)[0])
 
     def costs(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the cost of the arrays that every stage takes, int64."""
@@ -224,6 +216,8 @@ class Storage:
 
     def stored(self, modes: Sequence[Mode], copies: Ints) -> Ints:
         """Return the arrays that store weights of every stage, int64: without those that fill up tiles."""
+        if self.choices and self.hardware is not None and self.hardware.own_tiles is None:
+            return self.taken(modes, copies)  # its counts are kept
         return self._arrays(self.count_stored, modes, copies)
 
     def _arrays(

@@ -393,14 +393,13 @@ def _of_budgets(along: TimeObjective, stop: Work, seed: int, on_progress: FrontP
 
 @dataclass(eq=False)
 class _ByBudgets:
-    """Allocations and bounds found by searches at single budgets; begun: intervals of those without one."""
+    """Allocations and bounds found by searches at single budgets."""
 
     along: TimeObjective
     stop: Work
     seed: int
     points: list[Point] = field(default_factory=list)
     bounds: dict[int, float] = field(default_factory=dict)
-    begun: set[int] = field(default_factory=set)
 
     @cached_property
     def _menu(self) -> Menu:
@@ -411,9 +410,6 @@ class _ByBudgets:
         within = replace(self.along.problem, budget=Cost(budget))
         interval = self._menu.smallest_interval(within, self.stop)
         self.bounds[budget] = self.along.in_unit(interval)
-        if interval in self.begun:  # within a larger budget
-            return
-        self.begun.add(interval)
         found = self._menu.choice(within, self._menu.cheapest(interval, self.stop)[0])
         if within.holds(found.copies, found.modes):
             self.points.append(Point(found, found.arrays, self.along.value(found), 0.0))

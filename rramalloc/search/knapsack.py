@@ -230,8 +230,31 @@ def _undominated(costs: Ints | Floats, taken: Ints, among: Ints) -> Ints:
         falling = np.minimum.accumulate(taken[order, 0])
         return order[np.diff(falling, prepend=2**62) < 0]
     kept = np.zeros(len(order), dtype=np.bool_)
+    if taken.shape[1] == 2:
+        ranks = np.unique(taken[order, 0], return_inverse=True)[1] + 1
+        _mark_undominated_pairs(ranks, taken[order, 1], np.full(len(order) + 2, 2**62), kept)
+        return order[kept]
     _mark_undominated(taken[order], np.empty(len(order), dtype=np.int64), kept)
     return order[kept]
+
+
+@compiled
+def _mark_undominated_pairs(ranks: Ints, amounts: Ints, least: Ints, kept: Bools) -> None:
+    """Mark the pairs that none before them undercuts in both; ranks: of the first amounts, from 1.
+
+    least: the tree of Fenwick (*Software: Practice and Experience* 24(3), 1994) of the least second amounts.
+    """
+    for row in range(len(ranks)):
+        known = least[0]
+        at = ranks[row]
+        while at:
+            known = min(known, least[at])
+            at -= at & -at
+        kept[row] = amounts[row] < known
+        at = ranks[row] if kept[row] else len(least)
+        while at < len(least):
+            least[at] = min(least[at], amounts[row])
+            at += at & -at
 
 
 @compiled

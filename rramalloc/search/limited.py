@@ -211,7 +211,7 @@ def limited(objective: Objective) -> Objective:
             latency_ns = limits.get("latency_ns")
             interval_ns = limits.get("interval_ns") if latency_ns is None else None
             target = Target(target_ns=latency_ns, target_interval_ns=interval_ns)
-        objective = objective.under(with_limits(objective.problem, lowest(limits, target.limits)), target)
+        objective = FewestArrays(with_limits(objective.problem, lowest(limits, target.limits)), target)
     return UnderLimits(objective, name)
 
 

@@ -735,20 +735,16 @@ class Menu:
         By bisection of the lengths of stages, one of which it is. Where time runs out an interval that no
         allocation undercuts.
         """
-        most = int(max(self.stairs.length[self.stairs.first[: len(self.stages)]]))
-        if self.axes:
-            most = max(int(own.length[0]) for some in self.alike for own in some)
-        lengths = self.lengths[self.lengths <= most].tolist()
-        low, high = 0, len(lengths) - 1
+        low, high = 0, len(self.lengths) - 1
         while low < high:
             middle = (low + high) // 2
-            length = lengths[middle]
+            length = int(self.lengths[middle])
             cost = self.known.get(length) or self.cheapest(length, stop)[1]
             if stop is not None and stop.out_of_time:
                 break
             self.known[length] = cost
             low, high = (low, middle) if cost <= problem.budget else (middle + 1, high)
-        return int(lengths[low])
+        return int(self.lengths[low])
 
     def intervals(self, problem: Problem) -> Ints:
         """Return every length of a stage that can be the interval, the shortest first."""

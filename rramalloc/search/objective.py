@@ -54,7 +54,7 @@ from rramalloc.units import Unit, duration
 _MOST_STEPS = 2**53 - 2
 """Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
-"""Units of search for a bound that no search was made for."""
+"""Units of search for a bound that no search was made for; with more than a run has it would prove more."""
 _DESCENT_SHARE = 0.1
 """Part of the work spent and planned that one descent may take."""
 _CUT_SHARE = 0.3
@@ -278,7 +278,7 @@ class Latency(TimeObjective):
             return self.in_unit(steps)
         known = self.problem.root_bounds
         if "ns" not in known:
-            share = stop.nested(_root_work(stop), gap=0.0, cores=1)
+            share = stop.nested(max(1, min(_ROOT_WORK, stop.work)), gap=0.0, cores=1)
             known["ns"] = self.solve_by_step(share, 0).lower_bound
         return known["ns"]
 
@@ -424,9 +424,11 @@ class Interval(TimeObjective):
         """Search the smallest interval * step_ns, then the least latency among allocations that reach it."""
         problem = self.problem
         if self.by_step is None or not self.by_step.moves:
-            menu = Menu.of(problem)
-            steps = menu.smallest_interval(problem)
-            limited, bound = limited_to(problem, steps), self._least(stop)
+            menu = Menu.of(problem, stop)
+            steps = menu.smallest_interval(problem, stop)
+            if stop.out_of_time:  # whether the interval can be reached is open
+                return Answer(menu.choice(problem, menu.smallest), self.in_unit(steps), "no time was left")
+            limited, bound = limited_to(problem, steps), steps if self.by_step is None else self._least(stop)
             answer = solve_with_ties(limited, stop, seed)
             copies, blocks = answer.choice.copies, answer.choice.modes
             makespan = f"at least {answer.lower_bound} {problem.time_unit}: {answer.proof}"
@@ -480,10 +482,6 @@ class FewestArrays(Objective):
     def __init__(self, problem: Problem, target: Target = NO_TARGET) -> None:
         super().__init__(problem)
         self.target, self.unit = target, problem.resources.unit
-
-    def under(self, problem: Problem, target: Target) -> FewestArrays:
-        """Return the same objective of another problem and target."""
-        return FewestArrays(problem, target)
 
     def check_cost(self) -> None:
         """Raise SpecError where arrays of several kinds cost another thing than is minimised."""
@@ -799,11 +797,6 @@ class _ByArrays:
         self.descent.improve(found, self.incumbent, _DESCENT_SHARE * self.stop.plan_s)
 
 
-def _root_work(stop: Work) -> int:
-    """Return the units of search for the bound of a method: with more, it would prove more than `auto`."""
-    return max(1, min(_ROOT_WORK, stop.work))
-
-
 class LeastEnergy(RangedByArrays):
     """Energy for one input: static energy grows with the arrays and with the latency."""
 
@@ -834,7 +827,7 @@ class LeastEnergy(RangedByArrays):
     def bound(self, steps: int, stop: Work) -> float:
         known = self.problem.root_bounds
         if self.name not in known:  # the same for every method tried on a problem
-            share = stop.nested(_root_work(stop), gap=0.0, cores=1)
+            share = stop.nested(max(1, min(_ROOT_WORK, stop.work)), gap=0.0, cores=1)
             known[self.name] = self.solve(share, 0).lower_bound
         return known[self.name]
 

@@ -32,7 +32,7 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import parse
 from rramalloc.rounding import EXACTLY
-from rramalloc.search.limited import limited, with_limits
+from rramalloc.search.limited import UnderLimits, lowest, with_limits
 from rramalloc.search.menu import unlimited, with_least_cost
 from rramalloc.search.objective import FewestArrays
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -104,7 +104,10 @@ def result_of(task: SizeTask, stop: Work) -> TaskResult:
         problem = replace(problem, held=problem.held._replace(start=(start.modes, start.copies)))
     objective = objective_of(problem, request)
     if task.kinds:
-        objective = limited(WholeTiles(problem, sized.wanted, task.kinds))
+        limits = problem.limits.at_most or {}
+        of_target = lowest(limits, sized.wanted.limits) if limits else {}
+        objective = WholeTiles(with_limits(problem, of_target), sized.wanted, task.kinds)
+        objective = UnderLimits(objective) if limits else objective
     try:
         answer = propose(objective, request, stop)
     except TargetError as error:
@@ -176,10 +179,6 @@ class WholeTiles(FewestArrays):
         self._kinds = kinds
 
     @override
-    def under(self, problem: Problem, target: Target) -> FewestArrays:
-        return WholeTiles(problem, target, self._kinds)
-
-    @override
     def check_cost(self) -> None:
         """Accept every hardware: tiles cost what `kinds` says."""
 
@@ -209,7 +208,7 @@ class WholeTiles(FewestArrays):
                 break
             share = stop.nested(_WORK_PER_CHIP)
             try:
-                found = self._on(tiles, cost).search(share, seed)
+                found = self.on(tiles, cost).search(share, seed)
             except BudgetError:  # it does not hold every layer
                 continue
             except TargetError as error:
@@ -232,7 +231,7 @@ class WholeTiles(FewestArrays):
         every = ((sum(map(operator.mul, tiles, costs)), tiles) for tiles in each)
         return sorted(chip for chip in every if low <= chip[0] < high)
 
-    def _on(self, tiles: Sequence[int], cost: int) -> FewestArrays:
+    def on(self, tiles: Sequence[int], cost: int) -> FewestArrays:
         """Return the fewest arrays on a chip. Raises BudgetError where it does not hold every layer."""
         kinds = range(len(tiles))
         axes = tuple(
