@@ -92,8 +92,8 @@ def run_stage(
 
     Returns (NEVER, batches before the first one that is too late) as soon as the finish exceeds `limit`.
     edges: with tables of needed blocks if all blocks are fixed, `shapes` is None then; with extents if
-    `shapes` gives the blocks. ticks: int64, length of a batch of every stage, None if all take one step.
-    needs: Needs of all edges, of which those of this stage are written, or None.
+    `shapes` gives the blocks. ticks: int64, length of a batch of every stage. needs: Needs of all edges, of
+    which those of this stage are written, or None.
 
     start(b) = max(start(b - 1) + ticks, earliest start by each edge) is the maximum of the same recurrence
     over single edges. So edges are processed one after the other, with one table and one producer in cache.
@@ -102,7 +102,7 @@ def run_stage(
     d = copies[stage]
     blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
     batches = (blocks + d - 1) // d
-    period = NEXT_STEP if ticks is None else ticks[stage]
+    period = ticks[stage]
     if batches * period > limit:
         return NEVER, 0
     time: Any = np.int64(0)
@@ -120,7 +120,7 @@ def run_stage(
         p = edges.producer[edge]
         usable, inverse = begin[p], 1.0 / copies[p]
         time, last, latest = -period, -1, limit - batches * period
-        until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
+        until_used = edges.lag[edge] + delay * ticks[p]
         if shapes is None:
             offset = edges.offset[edge]
         else:
@@ -251,7 +251,7 @@ def critical_chain(
     while stage >= 0:
         d, before, needed = copies[stage], -1, leave
         blocks = edges.windows[stage] if shapes is None else shapes.total[stage]
-        period = NEXT_STEP if ticks is None else ticks[stage]
+        period = ticks[stage]
         batch = leave // d
         while before < 0:
             time = starts[begin[stage] + batch]
@@ -263,7 +263,7 @@ def critical_chain(
                     block: Any = np.int64(edges.need[edges.offset[edge] + last])
                 else:
                     block = np.int64(needed_block(edges, shapes, edge, stage, p, last))
-                until_used = edges.lag[edge] + (delay if ticks is None else delay * ticks[p])
+                until_used = edges.lag[edge] + delay * ticks[p]
                 if block >= 0 and starts[begin[p] + block // copies[p]] + until_used == time:
                     before, needed = p, block
                     break
@@ -279,11 +279,8 @@ def critical_chain(
 def makespans(graph: Any, ticks: Any, copies: Any, delay: int, starts: Any, first: Any, result: Any) -> None:
     """Write the exact makespan of every row of `copies` (int64, k x n) to `result` (int64, k).
 
-    ticks: int64, k x n, length of a batch of every stage in every row, None if all take one step; starts,
-    first: as for `batch_starts`, left with the times of the last row.
+    ticks: int64, k x n, length of a batch of every stage in every row; starts, first: as for `batch_starts`,
+    left with the times of the last row.
     """
     for row in range(len(copies)):
-        if ticks is None:
-            result[row] = batch_starts(graph, None, None, copies[row], delay, starts, first)
-        else:
-            result[row] = batch_starts(graph, None, ticks[row], copies[row], delay, starts, first)
+        result[row] = batch_starts(graph, None, ticks[row], copies[row], delay, starts, first)

@@ -114,22 +114,15 @@ def simulate(
     """
     counts = checked_copies(graph, copies)
     ticks = _ticks(graph, counts) if cycles is None else _checked_cycles(graph, cycles)
-    room = int((-(-graph.windows // counts)).sum())
-    starts = np.empty(room, dtype=_type_of_times(ticks))
+    starts = np.empty(int((-(-graph.windows // counts)).sum()), dtype=np.int64)
     first = np.empty(len(graph.windows) + 1, dtype=np.int64)
     makespan = batch_starts(graph.flat_binding, None, ticks, counts, int(handoff == "next"), starts, first)
-    cycles = np.ones_like(counts) if ticks is None else ticks
-    return ExactTiming(graph, counts, handoff, cycles, int(makespan), starts, first)
+    return ExactTiming(graph, counts, handoff, ticks, int(makespan), starts, first)
 
 
-def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """Return the ticks of a batch of every stage; None for steps, which the kernels handle faster."""
-    return None if graph.unit == "steps" else graph.batch_ticks(copies)
-
-
-def _type_of_times(ticks: npt.NDArray[np.int64] | None) -> type[np.signedinteger[Any]]:
-    """Return the type of start times: 32 bits for steps, which fit and are faster, 64 bits for ticks."""
-    return np.int32 if ticks is None else np.int64
+def _ticks(graph: StageGraph, copies: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return the ticks of a batch of every stage, 1 of steps, so that kernels are compiled once."""
+    return np.ones_like(copies) if graph.unit == "steps" else graph.batch_ticks(copies)
 
 
 def makespan_of_each(
@@ -138,7 +131,7 @@ def makespan_of_each(
     """Return the exact makespan of every row of `copies`, (k, n) in canonical order; unchecked."""
     result, first = np.empty(len(copies), dtype=np.int64), np.empty(len(graph.windows) + 1, np.int64)
     ticks = _ticks(graph, copies)
-    starts = np.empty(int(graph.windows.sum()), dtype=_type_of_times(ticks))
+    starts = np.empty(int(graph.windows.sum()), dtype=np.int64)
     makespans(graph.flat_binding, ticks, copies, int(handoff == "next"), starts, first, result)
     return result
 

@@ -119,7 +119,7 @@ def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS, images: in
     if not 2 <= np.prod([float(len(choice)) for choice in choices]) <= 200_000:
         return None
     edges, grids = problem.graph.flat_extents, problem.graph.grids
-    room = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int32)
+    room = np.empty(sum(grid.height * grid.width for grid in grids), dtype=np.int64)
     first = np.empty(len(grids) + 1, dtype=np.int64)
     ways: list[tuple[int, int, tuple[Mode, ...]]] = []
     clocks = Clocks(random.randrange(2**30), tick) if tick else None
@@ -136,7 +136,8 @@ def solved(random: Random, tick: int = 0, most_ways: int = MOST_WAYS, images: in
             continue
         shapes = Shapes.of([grid.recut(mode.block) for grid, mode in zip(grids, modes, strict=True)])
         copies = np.array([mode.copies for mode in modes], dtype=np.int64)
-        ways.append((int(batch_starts(edges, shapes, None, copies, NEXT_STEP, room, first)), arrays, modes))
+        steps = np.ones_like(copies)
+        ways.append((int(batch_starts(edges, shapes, steps, copies, NEXT_STEP, room, first)), arrays, modes))
     return Solved(problem, min(ways)[0], ways, clocks)
 
 

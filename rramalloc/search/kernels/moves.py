@@ -22,7 +22,7 @@ from rramalloc.search.kernels.draws import below, draw, jump
 from rramalloc.search.kernels.limits import batches_of, copy_to, with_batches
 from rramalloc.search.kernels.schedule import Schedule, accept, retime, time_all
 from rramalloc.search.kernels.slots import update, would_update
-from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, Timeline, batch_starts, critical_chain
+from rramalloc.timing.kernel import NEVER, NEXT_STEP, Shapes, Timeline, critical_chain
 from rramalloc.timing.stage_graph import FlatEdges
 
 # Shares of changes, cumulative: a draw below the first tries another block, and so on; the rest takes arrays
@@ -207,7 +207,7 @@ class MenuTables(NamedTuple):
 class Scratch(NamedTuple):
     """Working memory of the searches over a menu: what they show to timing, and states between two changes.
 
-    shapes, ticks: of the state that is timed; state, room, smooth, counts, leaves, first: by stage;
+    shapes, ticks: of the state that is timed; state, room, smooth, counts, leaves: by stage;
     changed: stages that `retime` is to time again.
     """
 
@@ -220,7 +220,6 @@ class Scratch(NamedTuple):
     smooth: Any
     counts: Any
     leaves: Any
-    first: Any
     changed: Any
 
     @classmethod
@@ -238,7 +237,6 @@ class Scratch(NamedTuple):
             np.empty(n),
             whole[10],
             whole[11],
-            np.empty(n + 1, dtype=np.int64),
             np.zeros(n, dtype=np.bool_),
         )
 
@@ -499,25 +497,25 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
     after `most_work`; the makespan is that of the last state timed, the fastest that fits is in `best`.
     """
     blocks, stairs, shapes, ticks = menu.blocks, menu.stairs, scratch.shapes, scratch.ticks
-    starts, first, n = scratch.schedule.starts, scratch.first, len(current.block)
+    schedule, n = scratch.schedule, len(current.block)
     enters, leaves = scratch.counts, scratch.leaves
     write_shapes(menu.blocks, menu.clock, current, scratch.shapes, scratch.ticks)
     used, makespan, shortest, work = used_by(blocks, current), NEVER, NEVER, 0
     eager: Any = np.bool_(False)  # of numba's type for any truth value: a literal is compiled for once more
     while work < run.most_work:
-        makespan = batch_starts(edges, shapes, ticks, current.copies, NEXT_STEP, starts, first)
-        work += _WORK_PER_CLIMB * first[n]
+        makespan, _ = time_all(edges, shapes, ticks, current.copies, schedule)
+        last: Any = np.int64(0)
+        for stage in range(n):
+            work += _WORK_PER_CLIMB * batches_of(shapes.total[stage], current.copies[stage])
+            if schedule.finish[stage] == makespan:
+                last = stage
         _archive(menu.slots, used, makespan, current.copies)
         if makespan < shortest and _fits(menu, used, current):
             shortest = makespan
             _save(current, best)
         if makespan <= run.target:
             break
-        last: Any = np.int64(0)
-        for stage in range(n):
-            if starts[first[stage + 1] - 1] + ticks[stage] == makespan:
-                last = stage
-        timeline = Timeline(current.copies, first, starts, NEXT_STEP)
+        timeline = Timeline(current.copies, schedule.begin, schedule.starts, NEXT_STEP)
         critical_chain(edges, shapes, ticks, timeline, last, eager, enters, leaves)
         eager = not eager
         step, most_saved = 0, 0.0
@@ -526,7 +524,7 @@ def _climb(edges: Any, menu: Any, run: Any, current: Any, best: Any, scratch: An
             if leaves[i] < 0:
                 continue
             time = (leaves[i] // current.copies[i] - enters[i] + 1) * ticks[i]
-            length = (first[i + 1] - first[i]) * ticks[i]
+            length = batches_of(shapes.total[i], current.copies[i]) * ticks[i]
             own = arrays_of_mode(blocks, current.block[i], current.copies[i])
             begin = step_with(stairs, menu.climbed + i, length - 1)
             for other in range(begin, min(begin + _STEPS_AHEAD, stairs.first[menu.climbed + i + 1])):
