@@ -74,9 +74,9 @@ def _problem(question: str, network: str, crossbar: int, factor: float) -> Probl
     return replace(problem, graph=problem.graph.timed(periods))
 
 
-def _no_flows(_: object, menu: object, bound: int, *rest: object) -> tuple[ProofTurn, None]:
+def _no_flows(_: object, bound: int, *rest: object) -> ProofTurn:
     """Leave the bound as it is, and the program without a start."""
-    return ProofTurn(bound, ()), None
+    return ProofTurn(bound, ())
 
 
 def _idle(_: object, bound: int, makespan: int, seconds: float, left_s: float, stop: Work) -> ProofTurn:
