@@ -48,6 +48,7 @@ from rramalloc.commands.place.transfer import (
 )
 from rramalloc.errors import CapacityError, RramallocError, SpecError
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.hardware.loader import as_hardware
 from rramalloc.hardware.tables import mesh_of
 from rramalloc.importers import NetworkLike
 from rramalloc.mapping.blocks import Block, StoredCopies, stored, unit_of
@@ -222,7 +223,8 @@ def _place_sized(sizing: Any, given: AllocationArguments, *, work: int | None, s
 
     Raises SpecError for networks that are not stored together, or cannot share tiles; as `place_network`.
     """
-    hardware = sizing.chip.hardware
+    given_hardware = given.get("hardware") or sizing.chip.hardware
+    hardware = as_hardware(given_hardware, set_values=given.get("set_values"))
     several = len(sizing.networks) > 1
     if several and sizing.stored == "one":
         words = "its networks run in turn, each alone on the chip: optimize and place them one by one"

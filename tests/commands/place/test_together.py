@@ -82,6 +82,16 @@ def test_stored_networks_share_the_tiles(placed: bool, tmp_path: Path) -> None:
     assert rramalloc.read(tmp_path / "placed.json") == placement
 
 
+def test_values_that_are_set_hold_for_tiles_and_refusals(tmp_path: Path) -> None:
+    """16 arrays of both networks in tiles of 8, of which none is used beyond its 8; a tile of one layer."""
+    path = sized(tmp_path / "all.json", stored="all")
+    placement = rramalloc.place(path, set_values={"chip.arrays_per_tile": 8})
+    assert sum(tile.arrays for tile in placement.tiles) == 16
+    assert all(tile.utilisation == tile.arrays / 8 <= 1 for tile in placement.tiles)
+    with pytest.raises(SpecError, match="tiles of one kind or of one layer, which several networks cannot"):
+        rramalloc.place(path, set_values={"chip.sharing": "layer"})
+
+
 def test_a_chip_of_size_is_optimized_and_placed(tmp_path: Path) -> None:
     """With the chip of the file, all 3 tiles of 4 arrays; the network is in the file."""
     path = sized(tmp_path / "sized.json", ("one",))
