@@ -265,7 +265,7 @@ class CapacityError(RramallocError):
     need: arrays of all copies; tiles, arrays: tiles there are, and arrays of each; largest: (layer, copies,
     arrays of a copy) of the layer that takes most; proven: whether no placement exists, rather than none
     was found; own_tiles: whether a tile holds one layer only, else row blocks of copies must lie in one;
-    remedies: what was tried and works, in words.
+    taken: arrays that hold other networks; remedies: what was tried and works, in words.
     """
 
     def __init__(
@@ -277,15 +277,19 @@ class CapacityError(RramallocError):
         *,
         proven: bool = True,
         own_tiles: bool = False,
+        taken: int = 0,
     ) -> None:
         super().__init__(need, tiles, arrays, largest)
         self.remedies: Sequence[str] = ()
+        self.taken = taken
         self.need, self.tiles, self.arrays, self.largest = need, tiles, arrays, largest
         self.proven, self.own_tiles = proven, own_tiles
 
     def __str__(self) -> str:
         have, (name, copies, demand) = self.tiles * self.arrays, self.largest
-        if self.need > have:
+        if self.taken:
+            what = f"other networks leave {have - self.taken} of {have}"
+        elif self.need > have:
             what = f"the chips have {have}"
         elif self.own_tiles:
             what = f'of {have}, but every layer takes tiles of its own (sharing = "layer")'

@@ -299,7 +299,7 @@ def arrange(
     fillings: Iterable[Filled] = _fillings(graph, held, hardware, widths)
     if taken:
         left = _arrays_left(hardware, taken)
-        fillings = [_in_arrays_left(graph, held, left)]
+        fillings = [_in_arrays_left(graph, held, left, chip_of(hardware).arrays_per_tile)]
     for filled in fillings:
         if starts and improver.stop.out_of_time:
             break
@@ -549,16 +549,16 @@ def _arrays_left(hardware: Hardware, taken: Mapping[Site, int]) -> Ints:
     return np.array([most - taken.get(site, 0) for site in sites], dtype=np.int64)
 
 
-def _in_arrays_left(graph: StageGraph, held: Sequence[StoredCopies], left: Ints) -> Filled:
+def _in_arrays_left(graph: StageGraph, held: Sequence[StoredCopies], left: Ints, room: int) -> Filled:
     """Return copies in tiles that other networks share, whole where one has room, else cut.
 
-    left: arrays of every tile. Raises CapacityError.
+    left: arrays of every tile, of `room` in all. Raises CapacityError.
     """
     need = sum(len(each) * each.together for each in held)
     if need > left.sum():
         most = max(range(len(held)), key=lambda stage: held[stage].together)
         largest = graph.names[most], len(held[most]), held[most].together
-        raise CapacityError(need, len(left), int(left.max()), largest)
+        raise CapacityError(need, len(left), room, largest, taken=room * len(left) - int(left.sum()))
     opened = np.flatnonzero(left)[::-1].tolist()  # of which the last is filled first
     contents: list[list[EqualPieces]] = [[] for _ in left]
     filling = _Filling(Tiles(len(left), int(left.max())), contents, left.tolist(), opened)

@@ -209,7 +209,7 @@ def place(
             raise SpecError(
                 "allocation", "is missing: give one, or the JSON of `size` in place of the network"
             )
-        return _place_sized(sizing, given, work=work, seed=seed)
+        return _place_sized(sizing, given, latency_table, work=work, seed=seed)
     case, what = read_case(network, allocation, given, latency_table=latency_table)
     what.made_for(case.network)
     check_command("place", "place", case)
@@ -218,7 +218,14 @@ def place(
     return place_network(case.network, what, work=work, seed=seed)
 
 
-def _place_sized(sizing: Any, given: AllocationArguments, *, work: int | None, seed: int) -> Placement:
+def _place_sized(
+    sizing: Any,
+    given: AllocationArguments,
+    latency_table: LatencyTableLike | None,
+    *,
+    work: int | None,
+    seed: int,
+) -> Placement:
     """Place what a result of `size` stores, each network in the arrays that those before it leave.
 
     Raises SpecError for networks that are not stored together, or cannot share tiles; as `place_network`.
@@ -229,13 +236,14 @@ def _place_sized(sizing: Any, given: AllocationArguments, *, work: int | None, s
     if several and sizing.stored == "one":
         words = "its networks run in turn, each alone on the chip: optimize and place them one by one"
         raise SpecError("networks", f'{words}, or size with stored "all"')
-    if several and (hardware.kinds or hardware.own_tiles is not None):
-        words = "has tiles of one kind or of one layer, which several networks cannot share"
+    is_first_fit = hardware.counting is not None and hardware.counting.row_blocks == "first_fit"
+    if several and (hardware.kinds or hardware.own_tiles is not None or is_first_fit):
+        words = "has tiles of one kind, of one layer or filled first fit, which several networks cannot share"
         raise SpecError(f"hardware {hardware.name[:60]!r}", f"{words}: place them one by one")
     parts = list[Placement]()
     taken = Counter[Site]()
     for each in sizing.networks:
-        case, what = read_case(network_of_sizing(each), each.allocation, given)
+        case, what = read_case(network_of_sizing(each), each.allocation, given, latency_table=latency_table)
         check_command("place", "place", case)
         part = place_network(case.network, what, work=work, seed=seed, taken=taken)
         moved = [(array, array.index + taken[*array.chip, *array.tile]) for array in part.arrays]
@@ -274,7 +282,7 @@ def place_network(
                 stored.graph, stored.held, hardware, work=work, seed=seed, timer=timer, taken=taken
             )
     except CapacityError as error:
-        error.remedies = _remedies(stored, source, error.need)
+        error.remedies = _REMEDIES_TOGETHER if taken else _remedies(stored, source, error.need)
         raise
     arrays = assembled(found.layout, names)
     routes, known = TileRoutes.of_layout(found.layout), list[Delay]()
@@ -319,6 +327,7 @@ def place_network(
 
 _WORK_OF_TRIAL = 20  # units, for a placement of fewer copies
 _NEARLY = 1.1  # times what the widest links tried leave of the delay: with own clocks hops always take time
+_REMEDIES_TOGETHER = "size again on this hardware", "optimize and place the networks one by one"
 _NAMED = 3  # layers with fewer copies that a warning names
 _PROVEN = "no placement of these copies is faster: transfers take no time beside the rest"
 _WITHOUT = "the time without transfers, which no placement goes below"

@@ -9,7 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from rramalloc.allocation.allocation import NetworkId
-from rramalloc.commands.place.placement import Link, Placement, TileUse, Traffic
+from rramalloc.commands.place.placement import Link, Placement, PlacementOptions, TileUse, Traffic
+from rramalloc.records import Record
 from rramalloc.units import duration
 
 BY_TILE = attrgetter("chip", "tile", "index")
@@ -23,8 +24,9 @@ def together(parts: Sequence[Placement], tiles: tuple[TileUse, ...]) -> Placemen
     say them.
     """
     names = [part.network.name for part in parts]
+    options = max((part.options for part in parts), key=lambda options: options.mapping == "sdk")
     named = [
-        _named(part, name if names.count(name) == 1 else f"{name} {number}")
+        _named(part, name if names.count(name) == 1 else f"{name} {number}", options)
         for number, (name, part) in enumerate(zip(names, parts, strict=True), 1)
     ]
     links: dict[Any, list[Link]] = {}
@@ -47,7 +49,7 @@ def together(parts: Sequence[Placement], tiles: tuple[TileUse, ...]) -> Placemen
             sha256=hashlib.sha256("".join(part.network.sha256 for part in parts).encode()).hexdigest(),
         ),
         hardware=parts[0].hardware,
-        options=max((part.options for part in parts), key=lambda options: options.mapping == "sdk"),
+        options=options,
         traffic=Traffic(
             cost=sum(part.traffic.cost for part in parts),
             constructed=sum(part.traffic.constructed for part in parts),
@@ -63,9 +65,20 @@ def together(parts: Sequence[Placement], tiles: tuple[TileUse, ...]) -> Placemen
     )
 
 
-def _named(part: Placement, name: str) -> Placement:
-    """Return a placement with the name of its network before those of layers, and before its warnings."""
+def _named(part: Placement, name: str, options: PlacementOptions) -> Placement:
+    """Return a placement with the name of its network before those of layers, and before its warnings.
+
+    options: that stand for all networks; a warning says in which others this one was placed.
+    """
     said = [f"{name}: {words}" for words in part.warnings]
+    of_all = dict(options)
+    differing = [
+        f"{field} = {'its own' if isinstance(value, Record) else value}"
+        for field, value in part.options
+        if value != of_all[field]
+    ]
+    if differing:
+        said.append(f"{name}: placed with other options: {', '.join(differing)}")
     if part.latency_ns is not None:
         said.append(f"{name}: latency {duration(part.latency_ns)} with transfers, alone on the links")
     return part.model_copy(

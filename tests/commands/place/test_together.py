@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rramalloc
-from rramalloc.errors import SpecError
+from rramalloc.errors import CapacityError, SpecError
 
 HARDWARE: dict[str, Any] = {
     "name": "shared",
@@ -20,6 +20,7 @@ HARDWARE: dict[str, Any] = {
     "energy": {"area_um2": 5.0},
     "chip": {"arrays_per_tile": 4, "hop_ns_tile": 1.0, "bandwidth_tile_gb_s": 2.0},
 }
+COUNTING = {"counting.groups": "dense", "counting.classifiers": "host"}
 
 
 def network(name: str, side: int, kernel: int) -> dict[str, Any]:
@@ -88,8 +89,39 @@ def test_values_that_are_set_hold_for_tiles_and_refusals(tmp_path: Path) -> None
     placement = rramalloc.place(path, set_values={"chip.arrays_per_tile": 8})
     assert sum(tile.arrays for tile in placement.tiles) == 16
     assert all(tile.utilisation == tile.arrays / 8 <= 1 for tile in placement.tiles)
-    with pytest.raises(SpecError, match="tiles of one kind or of one layer, which several networks cannot"):
+    with pytest.raises(SpecError, match="tiles of one kind, of one layer or filled first fit, which"):
         rramalloc.place(path, set_values={"chip.sharing": "layer"})
+    with pytest.raises(SpecError, match="first fit"):
+        rramalloc.place(path, set_values={"counting.row_blocks": "first_fit", **COUNTING})
+
+
+def test_networks_that_fill_the_chips_are_named_as_the_reason(tmp_path: Path) -> None:
+    """3 tiles of 4 arrays hold the 12 of the first network, and none of the 4 of the second."""
+    path = sized(tmp_path / "all.json", stored="all")
+    with pytest.raises(CapacityError, match=r"needs 4 arrays, other networks leave 0 of 12 ") as caught:
+        rramalloc.place(path, set_values={"chip.tiles": [1, 3]})
+    assert [*caught.value.remedies] == [
+        "size again on this hardware",
+        "optimize and place the networks one by one",
+    ]
+
+
+def test_options_in_which_networks_differ_are_said(tmp_path: Path) -> None:
+    """Those of the file are of the network with "sdk"."""
+    document, other = network("two", 6, 1), network("one", 4, 3)
+    (tmp_path / "two.json").write_text(json.dumps(document))
+    (tmp_path / "one.json").write_text(json.dumps(other))
+    asked = [
+        {"network": str(tmp_path / "one.json"), "target_ns": 95.0, "mapping": "im2col", "fc": "crossbar"},
+        {"network": str(tmp_path / "two.json"), "target_ns": 195.0, "mapping": "sdk"},
+    ]
+    rramalloc.size({"networks": asked, "hardware": HARDWARE, "choose": {}, "stored": "all"}).save(
+        tmp_path / "sized.json"
+    )
+    placement = rramalloc.place(tmp_path / "sized.json", work=0)
+    assert (placement.options.mapping, placement.options.fc) == ("sdk", "host")
+    own = [text for text in placement.warnings if "options" in text]
+    assert own == ["one: placed with other options: mapping = im2col, fc = crossbar"]
 
 
 def test_a_chip_of_size_is_optimized_and_placed(tmp_path: Path) -> None:
