@@ -337,10 +337,8 @@ def random_problem(
         windows = _windows(network)
         demand = np.array([random.randint(1, 6) for _ in windows], dtype=np.int64)
         spare = random.choice((random.randint(1, 30), random.randint(20, 200)))
-        ways = _ways(windows, demand, spare)
-        while sum(ways[: spare + 1]) > MOST_ALLOCATIONS:
-            spare -= 1
-        enough = sum(ways[: spare + 1]) >= 300 or random.random() < 0.1
+        spare, ways = most_spare(windows, demand, spare, MOST_ALLOCATIONS)
+        enough = ways >= 300 or random.random() < 0.1
         if 2 <= len(windows) <= stages and windows.max() > 3 and enough:
             problem = Problem(
                 StageGraph.build(network), demand, int(demand.sum()) + spare, Storage.of_copies(demand)
@@ -374,6 +372,16 @@ def _within_budget(problem: Problem) -> npt.NDArray[np.int64]:
         more = np.arange(len(before)) - np.repeat(np.cumsum(ways) - ways, ways)
         rows, spare = np.column_stack([rows[before], more + 1]), spare[before] - more * demand
     return rows
+
+
+def most_spare(
+    windows: npt.NDArray[np.int64], demand: npt.NDArray[np.int64], spare: int, most: int
+) -> tuple[int, int]:
+    """Return the most arrays beyond one copy of each stage for so few allocations; how many these are."""
+    ways = _ways(windows, demand, spare)
+    while sum(ways[: spare + 1]) > most:
+        spare -= 1
+    return spare, sum(ways[: spare + 1])
 
 
 def _ways(windows: npt.NDArray[np.int64], demand: npt.NDArray[np.int64], spare: int) -> list[int]:
