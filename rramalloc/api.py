@@ -12,7 +12,6 @@ from rramalloc.allocation.allocation import Allocation
 from rramalloc.allocation.allocation_input import AllocationLike, read_allocation, read_case
 from rramalloc.allocation.case import ArraysLike, Case, searched
 from rramalloc.allocation.case_arguments import (
-    DEFAULTS,
     AllocationArguments,
     MappedArguments,
     TargetArguments,
@@ -62,7 +61,8 @@ def optimize(
     Parameters
     ----------
     network
-        A Network, a file, or the name of a shipped network.
+        A Network, a file, or the name of a shipped network. Or the JSON that `size` wrote for one network:
+        its chip, mapping and limits hold unless others are given.
     arrays
         A number, "x2" for twice the minimum, {"small": 512} of kinds, or None for all that the chip of
         `hardware` has.
@@ -169,29 +169,36 @@ def optimize(
         return optimize_case(case, most, asked, replace(limits, gap=gap, on_progress=callback))
 
 
+_MAPPED = ("mapping", "fold", "fc", "host")
+"""Arguments of the mapping, one of which may change what another one says."""
+
+
 def _on_sized_chip(
     sizing: Any, arrays: ArraysLike | None, given: TargetArguments
 ) -> tuple[Network, ArraysLike | None]:
-    """Return the network and the arrays of a result of `size`; its chip and mapping replace defaults.
+    """Return the network and the arrays of a result of `size`.
 
+    given: gets its chip and what it was sized with, where the call gives none. With another hardware that is
+    without measured times and places, which are of the chip.
     Raises SpecError for several networks.
     """
     if len(sizing.networks) > 1:
         words = "hold several: give one, with --hardware of the chip that `size -o chip.toml` writes"
         raise SpecError("networks", words)
     (own,) = sizing.networks
-    every = cast("dict[str, Any]", given)
-    mapped = dict(own.allocation.options.changed())
-    unsaid = [
-        name for name in ("mapping", "fold", "fc", "host") if every.get(name) in (None, dict(DEFAULTS)[name])
-    ]
-    every |= {name: mapped[name] for name in unsaid}
+    said, every = own.allocation.options, cast("dict[str, Any]", given)
+    mapped = dict(said.changed(**{name: every.get(name) for name in _MAPPED}))
+    every |= {name: mapped[name] for name in _MAPPED}
+    names = ["copies", "copies_divide", "at_most"]
     if every.get("hardware", DEFAULT_PRESET) is DEFAULT_PRESET:
         every["hardware"] = sizing.chip.hardware
+        names += ["latency_table", "placed"]
+    known = {name: getattr(said, name) for name in names if every.get(name) is None}
+    every |= {name: value for name, value in known.items() if value is not None}
     machine = as_hardware(every["hardware"])
     if arrays is None and machine.chip is None and machine.kinds is None:
         arrays = sizing.chip.arrays
-    return network_of_sizing(own), arrays
+    return read_allocation(own.allocation).network_of(network_of_sizing(own), given), arrays
 
 
 def inspect(network: NetworkLike, **given: Unpack[MappedArguments]) -> Inspection:

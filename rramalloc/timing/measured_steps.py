@@ -106,7 +106,7 @@ class MeasuredSteps(Record):
 
 
 def measured_steps(
-    table: LatencyTableLike | None,
+    table: LatencyTableLike | MeasuredSteps | None,
     network: Network,
     options: MappingOptions,
     hardware: Hardware,
@@ -114,9 +114,12 @@ def measured_steps(
 ) -> MeasuredSteps | None:
     """Return the step times by a table, its document or its file; without one those of an allocation, `own`.
 
+    table: or step times of an allocation in its place.
     Raises FileError, SpecError, MissingLatencyError.
     """
-    if table is not None:
+    if isinstance(table, MeasuredSteps):
+        own = table
+    elif table is not None:
         return MeasuredSteps.of(as_latency_table(table), network, options, hardware)
     return None if own is None else own.completed(network, options.timed_stages(network), hardware)
 

@@ -92,6 +92,7 @@ def command(
     """Run `optimize`, or with --reload the plan of segments in its place."""
     from rramalloc import api
     from rramalloc.allocation.allocation import Layer
+    from rramalloc.allocation.case_arguments import DEFAULTS
     from rramalloc.hardware.loader import as_hardware
     from rramalloc.importers import load
     from rramalloc.reading import sizing_in
@@ -99,7 +100,8 @@ def command(
 
     check_columns(columns, Layer, "stall_steps", "busy")
     machine = as_hardware(given["hardware"], given["crossbar"], given["set_values"])
-    of_hardware = machine.chip is not None or machine.kinds is not None or sizing_in(given["network"])
+    is_sized = sizing_in(given["network"]) is not None
+    of_hardware = machine.chip is not None or machine.kinds is not None or is_sized
     if given["arrays"] is None and not of_hardware:
         name = given["hardware"]
         raise typer.BadParameter(f"--arrays is needed: hardware {name!r} has no [chip] that gives them")
@@ -109,8 +111,12 @@ def command(
             load_from("reload", "command:reload", "--reload")(given, typed(context), stop)
             end(stop, line, quiet=quiet)
             return
+        asked = passed(given, api.optimize)
+        if is_sized:  # a default is no word against what the file says
+            said = typed(context)
+            asked = {name: value for name, value in asked.items() if name in said or name not in DEFAULTS}
         with interruptible(stop):
-            allocation = api.optimize(**passed(given, api.optimize), stop=stop)
+            allocation = api.optimize(**asked, stop=stop)
     also: list[Callable[[], object]] = []
     if bits_network is not None:
         named = allocation.options.bits or {}

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from program import run
 
 import rramalloc
 from rramalloc.errors import CapacityError, SpecError
+from rramalloc.timing.measured_layer import MeasuredLayer
 
 HARDWARE: dict[str, Any] = {
     "name": "shared",
@@ -131,6 +133,52 @@ def test_a_chip_of_size_is_optimized_and_placed(tmp_path: Path) -> None:
     assert (found.network.name, found.arrays.budget, found.latency_ns) == ("one", 12, 90.0)
     assert found.hardware == rramalloc.read(path).chip.hardware
     assert len(rramalloc.place(path).arrays) == 12
+
+
+def test_a_network_of_size_keeps_what_it_was_sized_with(tmp_path: Path) -> None:
+    """Limits, turns and measured times; what a call gives comes first, also where it is a default."""
+    document = network("one", 4, 3)
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    asked: dict[str, Any] = {
+        "network": str(tmp_path / "one.json"),
+        "target_interval": 40,
+        "mapping": "sdk",
+        "feeds_back": True,
+        "sequences": 3,
+        "copies": ["b=2"],
+        "copies_divide": "width",
+        "at_most": {"area_um2": 1000.0},
+    }
+    sizing = rramalloc.size({"networks": [asked], "hardware": HARDWARE, "choose": {}})
+    sizing.save(path := tmp_path / "sized.json")
+    found = rramalloc.optimize(path, progress=False)
+    known = found.options
+    assert (known.mapping, known.feeds_back, known.sequences) == ("sdk", True, 3)
+    assert (known.copies, known.copies_divide) == ({"b": (2, 2)}, "width")
+    assert known.at_most == {"area_um2": 1000.0}
+    other = rramalloc.optimize(path, mapping="im2col", sequences=2, copies=["b=1"], progress=False).options
+    assert (other.mapping, other.sequences, other.copies) == ("im2col", 2, {"b": (1, 1)})
+    of_command = run("optimize", path, "-q", "--format", "json").json["options"]
+    assert (of_command["mapping"], of_command["sequences"]) == ("sdk", 3)
+    of_command = run("optimize", path, "--mapping", "im2col", "-q", "--format", "json").json["options"]
+    assert of_command["mapping"] == "im2col"
+
+
+def test_a_network_of_size_keeps_its_measured_times(tmp_path: Path) -> None:
+    """16 windows of 20 ns, in place of the 10 ns of a step."""
+    source = rramalloc.load(network("one", 4, 3))
+    table = [MeasuredLayer.of(source, node).model_dump(mode="json") for node in source.stages]
+    asked = {
+        "network": str(tmp_path / "one.json"),
+        "target_ns": 1000.0,
+        "latency_table": {
+            "format": "rramalloc-latency/1",
+            "rows": [{**row, "latency_ns": 320.0} for row in table],
+        },
+    }
+    source.save(tmp_path / "one.json")
+    rramalloc.size({"networks": [asked], "hardware": HARDWARE, "choose": {}}).save(tmp_path / "sized.json")
+    assert rramalloc.optimize(tmp_path / "sized.json", progress=False).step_ns == 20.0
 
 
 def test_what_cannot_be_placed_together_is_refused(tmp_path: Path) -> None:
