@@ -18,6 +18,7 @@ from rramalloc.view.view import FIGURE, Detail
 
 _FRAME = "#9aa3ad"
 _TILE = 0.92  # side of a tile where tiles are 1 apart
+_BOX = 0.47 * _TILE  # half the side of the box of an array where a tile holds one
 _MOST_FRAMES = 4000  # tiles that are drawn as frames
 _MOST_NUMBERED = 400  # filled tiles up to which each has the number of its layer with most arrays
 _LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
@@ -33,14 +34,16 @@ _SHAPE = 520  # width in pixels that the height follows, so that tiles are about
 class _Map:
     """Places of chips and layers on the drawing. mesh: rows and columns of tiles of a chip; corner: row and
     column of the first tile of every chip; number: of layers by name, from 0; shown: number and name of a
-    layer, as the legend has them; room: arrays of a tile."""
+    layer, as the legend has them; rooms: arrays or units of a tile; kinds: the kind of a tile, where there
+    are several."""
 
     placement: Placement
     mesh: Place
     corner: dict[Place, Place]
     number: dict[str, int]
     shown: dict[str, str]
-    room: int
+    rooms: dict[Place, int]
+    kinds: dict[Place, str]
 
     @classmethod
     def of(cls, placement: Placement) -> _Map:
@@ -56,10 +59,21 @@ class _Map:
             if array.layer not in number:
                 where = f"placement of {placement.network.name[:60]!r}: arrays[{index}]"
                 raise SpecError(where, f"holds {brief(array.layer)}, which is none of the layers")
-        room = max([array.index + 1 for array in arrays] + [*placement.hardware.arrays_per_tile, 1])
+        hardware, kinds = placement.hardware, dict[Place, str]()
+        most = max([array.index + 1 for array in arrays] + [*hardware.arrays_per_tile, 1])
+        rooms = {array.tile: most for array in arrays}
+        if chip is not None and hardware.kinds is not None:
+            of_tiles = [kind for kind in hardware.kind_of_tiles if kind >= 0]
+            tiles = [divmod(place, mesh_of(chip.tiles)[1]) for place in range(len(of_tiles))]
+            kinds = {tile: hardware.kinds[kind].name for tile, kind in zip(tiles, of_tiles, strict=True)}
+            rooms |= {
+                tile: hardware.arrays_per_tile[kind] for tile, kind in zip(tiles, of_tiles, strict=True)
+            }
+            for array in arrays:  # of a file, which may hold more than its tile has room for
+                rooms[array.tile] = max(rooms[array.tile], array.index + 1)
         short = labels([*number], _LONGEST_KEY)
         shown = {layer: f"{place} {text}" for (layer, place), text in zip(number.items(), short, strict=True)}
-        return cls(placement, mesh, corner, number, shown, room)
+        return cls(placement, mesh, corner, number, shown, rooms, kinds)
 
     def middle(self, chip: Place, tile: Place) -> Place:
         """Return the row and column of a tile on the drawing."""
@@ -81,6 +95,7 @@ class _Map:
         return {
             "layer": layer,
             "tile": _pair(arrays[0].tile),
+            **({"kind": self.kinds.get(arrays[0].tile, "")} if self.kinds else {}),
             "replica": f"{first} to {last}" if last > first else str(first),
             **({"windows": "{} x {}".format(*blocks[layer])} if layer in blocks else {}),
             "block": _pair((arrays[0].row_block, arrays[0].column_block)),
@@ -107,6 +122,10 @@ def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
         f"{label(placement.network.name)} on {label(placement.hardware.name)}: {arrays} in {tiles}, "
         f"{rounded(placement.traffic.cost)} byte hops"
     )
+    each = [
+        f"{counted(many, 'tile')} of kind {kind}" for kind, many in Counter(drawing.kinds.values()).items()
+    ]
+    note += f" Row by row, a chip has {', then '.join(each)}." if each else ""
     height = min(_HIGHEST, max(_LOWEST, round(_SHAPE * high / wide)))
     return Chart(
         title="Chip map",
@@ -119,9 +138,10 @@ def chip_map(placement: Placement, *, detail: Detail = FIGURE) -> Chart | None:
     )
 
 
-def _boxes(data: dict[str, list[Any]], sides: tuple[float, float], mark: VegaSpec, **more: Any) -> Marks:
-    """Return boxes of one width and height around the columns x and y."""
-    across, down = sides[0] / 2, sides[1] / 2
+def _boxes(
+    data: dict[str, list[Any]], across: float | str, down: float | str, mark: VegaSpec, **more: Any
+) -> Marks:
+    """Return boxes around the columns x and y; across, down: half their sides, or the columns of these."""
     edges = {"left": f"datum.x - {across}", "right": f"datum.x + {across}"}
     edges |= {"low": f"datum.y - {down}", "high": f"datum.y + {down}"}
     channels = {"x": "left", "x2": "right", "y": "low", "y2": "high"} | more.pop("channels", {})
@@ -136,15 +156,21 @@ def _frames(drawing: _Map) -> Marks:
     places = list(islice(every, _MOST_FRAMES))
     data = {"x": [column for _, column in places], "y": [row for row, _ in places]}
     look = {"fill": _FRAME, "fillOpacity": 0.12, "stroke": _FRAME, "strokeOpacity": 0.5, "strokeWidth": 0.7}
-    return _boxes(data, (_TILE + 0.04, _TILE + 0.04), look)
+    return _boxes(data, (_TILE + 0.04) / 2, (_TILE + 0.04) / 2, look)
 
 
 def _arrays(drawing: _Map) -> tuple[Marks, str]:
     """Draw a box for every array, row by row in its tile, with few places over and about square."""
-    room, least = drawing.room, math.ceil(math.sqrt(drawing.room))
-    wide = min(range(least, 2 * least + 1), key=lambda wide: (-room % wide, wide))
-    high, rows = -(-room // wide), []
+    rows = list[dict[str, Any]]()
+    grids = dict[int, Place]()
+    beyond = set[int]()
+    for room in set(drawing.rooms.values()):
+        least = math.ceil(math.sqrt(room))
+        over, wide = min((-room % wide, wide) for wide in range(least, 2 * least + 1))
+        grids[room] = wide, -(-room // wide)
+        beyond.add(over)
     for array in drawing.placement.arrays:
+        wide, high = grids[drawing.rooms[array.tile]]
         tile_row, tile_column = drawing.middle(array.chip, array.tile)
         row, column = divmod(array.index, wide)
         x = round(tile_column + _TILE * ((column + 0.5) / wide - 0.5), 3)
@@ -153,19 +179,25 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
         rows.append(
             drawing.tooltip(array) | own | {"chip": _pair(array.chip), "cells": cells, "x": x, "y": y}
         )
-    hover = named("layer, copy=replica") | _windows_hover(drawing) | {"block (row, column)": "block"}
+        if drawing.kinds:
+            rows[-1] |= {"across": round(_BOX / wide, 4), "down": round(_BOX / high, 4)}
+    hover = named("layer, copy=replica") | _more_hover(drawing) | {"block (row, column)": "block"}
     if "plane" not in drawing.placement.left_out:
         hover |= named("plane")
     hover |= named("wordlines x bitlines=cells, chip, tile, array")
-    sides = (round(_TILE / wide * 0.94, 4), round(_TILE / high * 0.94, 4))
-    beyond = wide * high - room
-    note = f" The last {counted(beyond, 'place')} of a tile are none." if beyond else ""
-    marks = _boxes(columns(rows), sides, {}, channels={"color": drawing.colour()}, hover=hover)
+    across, down = ("datum.across", "datum.down") if drawing.kinds else (_BOX / wide, _BOX / high)
+    note = (
+        f" The last {counted(max(beyond), 'place')} of a tile are none."
+        if len(beyond) == 1 and max(beyond)
+        else ""
+    )
+    marks = _boxes(columns(rows), across, down, {}, channels={"color": drawing.colour()}, hover=hover)
     return marks, f"Every box is an array.{note}"
 
 
-def _windows_hover(drawing: _Map) -> dict[str, str]:
-    return {"windows a step": "windows"} if drawing.placement.blocks else {}
+def _more_hover(drawing: _Map) -> dict[str, str]:
+    kinds = {"kind of the tile": "kind"} if drawing.kinds else {}
+    return kinds | ({"windows a step": "windows"} if drawing.placement.blocks else {})
 
 
 def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
@@ -176,12 +208,13 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
     filled, rows = Counter[Place](), []
     for (chip, tile, _), arrays in sorted(held.items())[:most]:
         row, column = at = drawing.middle(chip, tile)
-        low = row + _TILE / 2 - _TILE * filled[at] / drawing.room
+        of_array = _TILE / drawing.rooms[tile]
+        low = row + _TILE / 2 - of_array * filled[at]
         filled[at] += len(arrays)
         left, right = round(column - _TILE / 2, 3), round(column + _TILE / 2, 3)
-        edges = {"left": left, "right": right, "top": round(low - _TILE * len(arrays) / drawing.room, 3)}
+        edges = {"left": left, "right": right, "top": round(low - of_array * len(arrays), 3)}
         rows.append(drawing.tooltip(*arrays) | {"arrays": len(arrays), "bottom": round(low, 3)} | edges)
-    hover = named("layer, arrays in this tile=arrays, tile, copies=replica") | _windows_hover(drawing)
+    hover = named("layer, arrays in this tile=arrays, tile, copies=replica") | _more_hover(drawing)
     hover |= {"first block (row, column)": "block"}
     channels = {"x": "left", "x2": "right", "y": "top", "y2": "bottom", "color": drawing.colour()}
     note = "Every band is the arrays of a layer in a tile."
@@ -193,15 +226,18 @@ def _bands(drawing: _Map, most: int) -> tuple[Marks, str]:
 def _numbers(drawing: _Map) -> list[Marks]:
     """Draw the number of the layer with most arrays in every tile that is filled enough."""
     held: dict[Place, Counter[str]] = {}
+    rooms = dict[Place, int]()
     for array in drawing.placement.arrays:
-        held.setdefault(drawing.middle(array.chip, array.tile), Counter())[array.layer] += 1
+        at = drawing.middle(array.chip, array.tile)
+        held.setdefault(at, Counter())[array.layer] += 1
+        rooms[at] = drawing.rooms[array.tile]
     if len(held) > _MOST_NUMBERED:
         return []
     rows: list[dict[str, Any]] = []
-    for (row, column), counts in sorted(held.items()):
-        if counts.total() >= _LEAST_NUMBERED * drawing.room:
+    for at, counts in sorted(held.items()):
+        if counts.total() >= _LEAST_NUMBERED * rooms[at]:
             most = min((-count, drawing.number[layer]) for layer, count in counts.items())
-            rows.append({"x": column, "y": row, "number": str(most[1])})
+            rows.append({"x": at[1], "y": at[0], "number": str(most[1])})
     if not rows:
         return []
     halo = {"type": "text", "fontWeight": "bold", "fontSize": 10, "stroke": "white", "strokeWidth": 3}

@@ -11,6 +11,7 @@ from laws.kinds import HAND
 
 import rramalloc
 from rramalloc.commands.place.check import check_placement
+from rramalloc.commands.place.chip_map import chip_map
 from rramalloc.errors import CapacityError, MisplacedError, SpecError
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import as_hardware
@@ -159,3 +160,19 @@ def test_the_cost_of_a_placement_counts_units() -> None:
     ]
     with pytest.raises(MisplacedError, match="kind is digital, the allocation has analog"):
         rramalloc.verify(HAND, allocation | {"kind": {"a": "analog", "b": "analog"}}, placement=placement)
+
+
+def test_the_map_draws_a_tile_as_its_kind_has_room_and_names_kinds() -> None:
+    """Two arrays lie side by side in a tile of `small`; the only one of a tile of `large` fills it."""
+    large = {"arrays_per_tile": 1}
+    document = in_tiles(2, 2).to_dict()
+    document["kinds"][1]["chip"] = large
+    hardware = as_hardware(document, None, None)
+    chart = chip_map(rramalloc.place(HAND, rramalloc.optimize(HAND, hardware=hardware, progress=False)))
+    assert chart is not None
+    assert "Row by row, a chip has 2 tiles of kind small, then 2 tiles of kind large." in chart.note
+    boxes = chart.panels[0].layers[1].data
+    sides = {"small": (0.47 * 0.92 / 2, 0.47 * 0.92), "large": (0.47 * 0.92, 0.47 * 0.92)}
+    assert set(boxes["kind"]) == set(sides)
+    for kind, across, down in zip(boxes["kind"], boxes["across"], boxes["down"], strict=True):
+        assert (across, down) == pytest.approx(sides[kind], abs=1e-4)
