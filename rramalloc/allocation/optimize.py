@@ -114,6 +114,8 @@ def solved(case: Case, arrays: int, request: Question, stop: Work) -> tuple[Obje
     objective = question(problem, request)
     try:
         answer = _answer(objective, request, stop)
+        if isinstance(objective, WithLinks) and request.method != "auto":
+            answer = objective.no_worse(answer, stop)
     except TargetError as error:
         chip = case.hardware.chip
         error.chip = problem.budget if chip is not None and arrays >= chip.arrays else None
@@ -398,10 +400,6 @@ def propose(objective: Objective, request: Question, stop: Work) -> Answer:
         choice = problem.choice(fitting, choice.modes)
         _check_limits(problem, choice, request.method)
         answer = replace(answer, choice=choice, proof=words, repaired=True)
-    if isinstance(objective, WithLinks) and (faster := objective.no_slower(choice)) is not choice:
-        words = f"{answer.proof}; the fewest copies are faster with the transfers of their places"
-        choice = faster
-        answer = replace(answer, choice=choice, proof=words)
     if not objective.allows(choice):
         words = "does not keep to the limits of --at-most: raise them, or use --method auto"
         raise UnsupportedError(f"method {request.method!r}", words)

@@ -44,7 +44,7 @@ from rramalloc.timing.simulate import Copies
 
 _FIRST_TURN_S = 0.02  # length of the first turn: short, since both sides improve fast at first
 _GROWTH = 1.5  # ratio of successive turns
-_LEAST_S = 0.1  # work of turns that a search has beside its first bounds, if so much is allowed: a loop's
+_LEAST_S = 0.1  # work of turns that first bounds leave to a search, whatever they took
 _LONGEST_TURN_S = 0.5  # longest turn, unless a proof takes longer
 _FIRST_PART_S = 0.05
 """Work of a search of copies alone before that over modes begins."""

@@ -73,6 +73,8 @@ def search_of_fewest(problem: Problem, stop: Work, target_ns: float) -> StepSear
             return StepBound(fewest)
         low, high = int(fewest), problem.budget + 1
         while low < high:
+            if stop.is_used_up:
+                return StepBound(low)
             middle = (low + high) // 2
             fitting = limited_to(replace(problem, budget=Cost(middle)), int(length))
             share = stop.nested(DEFAULT_WORK)  # whatever is allowed, so that a longer search does the same

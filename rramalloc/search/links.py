@@ -10,7 +10,7 @@ Else allocations of rising numbers of arrays are placed, minimum * 1.25^(k/2), w
 budget and take the same work each, so that a larger budget first repeats a smaller one's and no value rises
 with the budget. At every number the best allocation without links is placed, and the best for the transfers
 of the best placement so far, which takes copies from stages that load links. Of a small problem each
-allocation is placed that may be the best, those with the fewest arrays first.
+allocation is placed that may be the best, step after step of the walk, in a step the fastest first.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _FAR = 2  # times the last number of a walk: a larger budget also takes what it 
 _WALK = 2.0  # of the work, that the walk may take beyond the search without links
 _MOST_TIMED = 2_000  # allocations of a small problem
 _MOST_PLACED = 60  # of them that are placed, about 40 ms each
-_LEADERS = 6  # of a small problem that are placed so in the end,
-_NEAR = 1.2  # if they are at most so many times as slow as the best
+_LEADERS = 6  # of a small problem that are placed again at the end
+_NEAR = 1.2  # times the best value, up to which they are
 _NEARLY = 1.03  # times the best value, up to which one of as many arrays is placed with as much work as pays
 _ROUNDS = 6  # of searches at a number of arrays, while each finds a better one for the best's transfers
 _PLACING_S = 5e-5  # for an array: measured with 20,000 and 60,000 of them
@@ -197,9 +197,13 @@ class WithLinks(Objective):
         menu = Menu.of(self.alone.problem)
         return menu.choice(self.alone.problem, menu.smallest)
 
-    def no_slower(self, found: Choice) -> Choice:
-        """Return an allocation, or that with the fewest arrays where it is faster with its transfers."""
-        return min(found, self.fewest_arrays, key=lambda each: self.key(self.placement(each)))
+    def no_worse(self, answer: Answer, stop: Work) -> Answer:
+        """Return the answer of a method, or the allocation with the fewest arrays where that is better."""
+        placed = [self.placer.placed(each, stop) for each in (answer.choice, self.fewest_arrays)]
+        if stop.out_of_time or self.key(placed[0]) <= self.key(placed[1]):
+            return answer
+        words = f"{answer.proof}; the fewest copies have less {self.label} with the transfers of their places"
+        return replace(answer, choice=self.fewest_arrays, proof=words)
 
     @override
     def bound(self, steps: int, stop: Work) -> float:

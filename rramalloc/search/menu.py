@@ -438,7 +438,7 @@ def with_least_cost(problem: Problem) -> Problem:
     """
     problem = replace(problem, once=cheapest_of_each(problem))
     if len(problem.resources.weights) > 1:
-        _check_budget(problem, all_modes(problem))  # the cheapest modes fit, but not always within all limits
+        check_budget(problem, all_modes(problem))  # the cheapest modes fit, but not always within all limits
     return problem
 
 
@@ -572,7 +572,7 @@ def fed_by(problem: Problem, step_ns: float) -> Problem:
         least = np.array([_least_access_ns(problem, i, own) for i, own in enumerate(all_modes(problem))])
         room = step_ns - (float(least.sum()) - least)
     fed = replace(problem, limits=problem.limits._replace(fed_ns=room, longest_step_ns=step_ns))
-    _check_budget(fed, all_modes(fed))
+    check_budget(fed, all_modes(fed))
     return fed
 
 
@@ -613,7 +613,7 @@ def limited_to(problem: Problem, longest: int) -> Problem:
     longest = longest if problem.limits.longest is None else min(longest, problem.limits.longest)
     limited = replace(problem, limits=problem.limits._replace(longest=longest))
     stages = all_modes(limited)
-    _check_budget(limited, stages)
+    check_budget(limited, stages)
     if not problem.one_block:
         return limited
     least = np.array([int(each.low.min()) for each in stages], dtype=np.int64)
@@ -626,7 +626,7 @@ def limited_to(problem: Problem, longest: int) -> Problem:
     return replace(problem, once=None, limits=limits, held=problem.held._replace(least=least, most=most))
 
 
-def _check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
+def check_budget(problem: Problem, stages: Sequence[StageModes]) -> None:
     """Raise BudgetError if the modes left do not fit the budget."""
     needs, axes = [int(each.arrays.min(initial=2**60)) for each in stages], problem.resources.axes
     if axes and sum(needs) <= problem.budget:
@@ -841,7 +841,7 @@ class Menu:
         Raises BudgetError if no modes within its limits fit the budget.
         """
         stages = all_modes(problem)
-        _check_budget(problem, stages)
+        check_budget(problem, stages)
         axes = problem.resources.axes
         menu = cls._joined(stages, axes, tuple(0.0 for _ in axes))
         if not axes:

@@ -31,7 +31,7 @@ from rramalloc.search.descent import Descent
 from rramalloc.search.energy import EnergyFloor
 from rramalloc.search.enumeration import MOST_ALLOCATIONS, MOST_AT_ONCE, every_choice
 from rramalloc.search.kind_starts import kind_starts
-from rramalloc.search.menu import Menu, all_modes, limited_to, shortest_step_ns
+from rramalloc.search.menu import Menu, all_modes, check_budget, limited_to, shortest_step_ns
 from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.ranges import (
     FIRST_WORK_OF_LIMIT,
@@ -54,7 +54,7 @@ from rramalloc.units import Unit, duration
 _MOST_STEPS = 2**53 - 2
 """Largest target in ns: more than any makespan, and exact as a float."""
 _ROOT_WORK = 12
-"""Units of search for a bound that no search was made for; with more than a run has it would prove more."""
+"""Most units of search for a bound that no search was made for, and no more than a run is allowed."""
 _DESCENT_SHARE = 0.1
 """Part of the work spent and planned that one descent may take."""
 _CUT_SHARE = 0.3
@@ -145,6 +145,7 @@ class Objective(Quantity):
         if every is None:
             return None
         if not every and not stop.out_of_time:  # of kinds that are limited one by one
+            check_budget(self.problem, all_modes(self.problem))
             raise BudgetError(self.problem.minimum, self.problem.budget, [])
         allowed = [found for found in every if not stop.out_of_time and self.allows(found)]
         if not allowed and not stop.out_of_time:
@@ -277,10 +278,11 @@ class Latency(TimeObjective):
         if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
             return self.in_unit(steps)
         known = self.problem.root_bounds
-        if "ns" not in known:
-            share = stop.nested(max(1, min(_ROOT_WORK, stop.work)), gap=0.0, cores=1)
-            known["ns"] = self.solve_by_step(share, 0).lower_bound
-        return known["ns"]
+        work = max(1, min(_ROOT_WORK, stop.work))
+        key = f"ns {work}"
+        if key not in known:
+            known[key] = self.solve_by_step(stop.nested(work, gap=0.0, cores=1), 0).lower_bound
+        return known[key]
 
 
 class Makespan(Latency):
@@ -826,10 +828,11 @@ class LeastEnergy(RangedByArrays):
     @override
     def bound(self, steps: int, stop: Work) -> float:
         known = self.problem.root_bounds
-        if self.name not in known:  # the same for every method tried on a problem
-            share = stop.nested(max(1, min(_ROOT_WORK, stop.work)), gap=0.0, cores=1)
-            known[self.name] = self.solve(share, 0).lower_bound
-        return known[self.name]
+        work = max(1, min(_ROOT_WORK, stop.work))
+        key = f"{self.name} {work}"
+        if key not in known:  # the same for every method tried on a problem
+            known[key] = self.solve(stop.nested(work, gap=0.0, cores=1), 0).lower_bound
+        return known[key]
 
     @override
     def starts(self, stop: Work) -> list[Choice]:

@@ -20,9 +20,7 @@ from rramalloc.status import Stopped
 
 SECONDS_PER_WORK = 0.05
 """A unit of search work in seconds of a reference core."""
-_RUNG = (
-    5  # times the work of the search before, where searches are begun again: they take 1.25 times the last
-)
+_RUNG = 5  # ratio of the work of searches that follow each other: all take 1.25 times that of the last
 
 _FIRST_PLAN_S = 0.5
 """Counted seconds that a search plans with at first. With 1 s, and twice what was spent later, bounds of 16

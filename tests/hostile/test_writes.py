@@ -22,7 +22,7 @@ from typer.main import get_command
 
 import rramalloc
 from rramalloc.cli.main import app
-from rramalloc.cli.parameters import Value
+from rramalloc.cli.parameters import OptionValue
 from rramalloc.errors import FileError
 from rramalloc.files import (
     check_writable,
@@ -314,7 +314,7 @@ def options_that_write(command: Any, words: list[str]) -> list[str]:
     """The options of a command that name a file to write, without those that name a folder."""
     for word in words:
         command = command.commands[word]
-    written = [own for own in command.params if isinstance(own.metavar, Value) and own.metavar.writes]
+    written = [own for own in command.params if isinstance(own.metavar, OptionValue) and own.metavar.writes]
     options = {own.opts[0]: str(own.metavar) for own in written if own.opts[0].startswith("-")}
     return [option for option, value in options.items() if "DIR" not in value and option not in KEPT]
 

@@ -641,8 +641,11 @@ def _tiles_of(hardware: Hardware) -> Chip:
 
 
 def with_free_arrays(hardware: Hardware) -> Hardware:
-    """Return the hardware with more tiles and arrays than any network uses: `size` finds their number."""
-    chip, kinds = hardware.chip, hardware.kinds
+    """Return the hardware with more tiles and arrays than any network uses: `size` finds their number.
+
+    Arrays that a network leaves free do not leak: the chip that is found has none.
+    """
+    chip, kinds, energy = hardware.chip, hardware.kinds, hardware.energy
     if chip is None:
         free_kinds = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds or ())
         return hardware.model_copy(update={"kinds": free_kinds or None})
@@ -650,7 +653,9 @@ def with_free_arrays(hardware: Hardware) -> Hardware:
     free = chip.model_copy(update={"tiles": (side, side), "chips": (1, 1)})
     of_each = {"tiles": side**2 // max(1, len(kinds or ())), "arrays": None}
     in_tiles = tuple(kind.model_copy(update=of_each) for kind in kinds or ())
-    return hardware.model_copy(update={"chip": free, "kinds": in_tiles or None})
+    if energy is not None and energy.leakage_mw is not None:
+        energy = energy.model_copy(update={"idle": "gated"})
+    return hardware.model_copy(update={"chip": free, "kinds": in_tiles or None, "energy": energy})
 
 
 def _in_all(stored: Stored, amounts: Iterable[float]) -> float:
@@ -709,7 +714,11 @@ def _network_on(
     on_chip = {"warnings": case_on_chip.warnings(most), **case_on_chip.about()}
     if found.places is None:  # placed ones were, on this chip
         problem = case_on_chip.problem(most)
-        begun = start_choice(problem, read_allocation(found))
+        try:
+            begun = start_choice(problem, read_allocation(found))
+        except SpecError as error:
+            words = "its allocation breaks a limit of at_most on the chip of all networks, which is larger"
+            raise InfeasibleError(f"{case.network.name}: {words}", ["raise it, or size it alone"]) from error
         checked = check_answer(problem, Answer(begun, 0, ""), most, "size")
         absolute = Absolute.of(checked.problem.step_time, checked.timing)
         on_chip["arrays"] = arrays_in_result(case_on_chip, most, problem, checked)

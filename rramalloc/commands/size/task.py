@@ -32,7 +32,8 @@ from rramalloc.hardware.hardware import Hardware
 from rramalloc.network.network import Network
 from rramalloc.records import parse
 from rramalloc.rounding import EXACTLY
-from rramalloc.search.limited import UnderLimits, lowest, with_limits
+from rramalloc.search.cost import ALLOCATION
+from rramalloc.search.limited import UnderLimits, with_limits
 from rramalloc.search.menu import unlimited, with_least_cost
 from rramalloc.search.objective import FewestArrays
 from rramalloc.search.problem import Answer, Choice, Problem
@@ -104,10 +105,11 @@ def result_of(task: SizeTask, stop: Work) -> TaskResult:
         problem = replace(problem, held=problem.held._replace(start=(start.modes, start.copies)))
     objective = objective_of(problem, request)
     if task.kinds:
-        limits = problem.limits.at_most or {}
-        of_target = lowest(limits, sized.wanted.limits) if limits else {}
-        objective = WholeTiles(with_limits(problem, of_target), sized.wanted, task.kinds)
-        objective = UnderLimits(objective) if limits else objective
+        inner = objective.inner if isinstance(objective, UnderLimits) else objective
+        if not isinstance(inner, FewestArrays):
+            raise AssertionError("of arrays")
+        tiles = WholeTiles(inner.problem, inner.target, task.kinds)
+        objective = tiles if inner is objective else UnderLimits(tiles)
     try:
         answer = propose(objective, request, stop)
     except TargetError as error:
@@ -207,6 +209,7 @@ class WholeTiles(FewestArrays):
                 undecided.append(cost)
                 break
             share = stop.nested(_WORK_PER_CHIP)
+            stop.charge(ALLOCATION * len(self.problem.demand))  # of making its problem
             try:
                 found = self.on(tiles, cost).search(share, seed)
             except BudgetError:  # it does not hold every layer

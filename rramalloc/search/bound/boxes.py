@@ -24,11 +24,11 @@ from rramalloc.timing.simulate import Copies
 
 _CACHED_STAGES = 200  # stages whose tables stay in the cache
 _NODES_PER_SWEEP = 15
+"""Nodes that take as long as one in which all prices are tried."""
 _REFUTED_PART = 0.4  # of `root_seconds`, of a target that is refuted
 _RESISTING_PART = 1.5  # the same of one that resists
 _TIMES_OF_TARGET = 2  # propagations of times of a target without intervals
 _TIMES_PER_ROOT = 4  # propagations of times in one of the widest box, for all prices together
-"""Nodes that take as long as one in which all prices are tried."""
 _INTERVALS = 16  # intervals of copies of a stage, halved until the pairs of all edges fit
 _MOST_PAIRS = 2**20  # pairs of intervals of all edges: bounds the time of a node
 _HOPS = 4  # edges between two stages of a pair

@@ -499,13 +499,34 @@ def test_kinds_in_tiles_against_all_allocations(number: int) -> None:
     assert sized.lower_bound <= min(costs) == sized.cost
 
 
+@pytest.mark.parametrize(("interval", "cost", "reached"), [(2, 1000.0, 2), (4, 500.0, 3)])
+def test_kinds_of_a_network_that_feeds_back(interval: int, cost: float, reached: int) -> None:
+    """An input every makespan: 2 steps with four copies of both layers, 3 with two (100 and 150 um2)."""
+    asked = {"network": PAIR, "target_interval": interval, "feeds_back": True}
+    found = rramalloc.size({"networks": [asked], "hardware": two_kinds(None, None).to_dict()})
+    assert (found.cost, found.lower_bound, found.networks[0].reaches) == (cost, cost, reached)
+
+
 def test_energy_is_that_of_the_chip() -> None:
-    """Two arrays that leak 1 mW for 20 ns, and four reads of 1 pJ; not all that any network could use."""
+    """Two arrays that leak 1 mW for 20 ns, and four reads of 1 pJ; not all that any network could use.
+
+    So a limit of that energy is kept, and a smaller one is not.
+    """
     energy = {"area_um2": 100.0, "read_pj": 1.0, "leakage_mw": 1.0}
     machine = {**HARDWARE, "energy": energy, "chip": {"arrays_per_tile": 2}}
     one = rramalloc.Network.from_document(network(), "n")
-    found = rramalloc.size({"networks": [{"network": one, "target_ns": 20.0}], "hardware": machine})
-    assert found.networks[0].allocation.energy_pj == 44.0
+    asked: dict[str, Any] = {"network": one, "target_ns": 20.0}
+    for limit in ({}, {"at_most": {"energy_pj": 44.0}}):
+        found = rramalloc.size({"networks": [asked | limit], "hardware": machine})
+        assert found.networks[0].allocation.energy_pj == 44.0
+    with pytest.raises(InfeasibleError, match="44"):
+        rramalloc.size({"networks": [asked | {"at_most": {"energy_pj": 43.0}}], "hardware": machine})
+    other = {"network": rramalloc.Network.from_document(network(), "m"), "target_ns": 10.0}
+    both = {"networks": [asked | limit, other], "hardware": machine}
+    with pytest.raises(
+        InfeasibleError, match="n: its allocation breaks a limit of at_most on the chip of all"
+    ):
+        rramalloc.size(both)
 
 
 def test_bound_of_a_layer_on_a_digital_unit() -> None:
