@@ -524,7 +524,7 @@ def test_energy_is_that_of_the_chip() -> None:
     other = {"network": rramalloc.Network.from_document(network(), "m"), "target_ns": 10.0}
     both = {"networks": [asked | limit, other], "hardware": machine}
     with pytest.raises(
-        InfeasibleError, match="n: its allocation breaks a limit of at_most on the chip of all"
+        InfeasibleError, match="one: its allocation breaks a limit of at_most on the chip of all"
     ):
         rramalloc.size(both)
 
