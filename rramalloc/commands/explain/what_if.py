@@ -73,7 +73,7 @@ class WhatIfs:
         seed: int,
         tell: Tell | None = None,
     ) -> WhatIfs:
-        """Return the changes of an allocation, which is timed as `simulate --set` times it."""
+        """Return the changes of an allocation, timed as `simulate --set` times it, or placed anew for it."""
         return cls(own, case, objective, stop, seed, tell)
 
     def all(self, changes: ChangesLike | None) -> tuple[WhatIf, ...]:
@@ -98,6 +98,11 @@ class WhatIfs:
     def now(self) -> WhatIfResult:
         """The allocation on the hardware that there is."""
         return self._as_it_is({})
+
+    @cached_property
+    def _placed_anew(self) -> dict[str, AllocationInput]:
+        """The allocation by the changes for which it was placed anew."""
+        return {}
 
     @property
     def _is_placed(self) -> bool:
@@ -164,7 +169,8 @@ class WhatIfs:
                 if result.value <= target:
                     fields.discard(name)
                     more = _more_um2(self.now, result) or 0.0
-                    solutions.append((more, times, texts_of({name: value})[0], result, "as it is"))
+                    change = texts_of({name: value})[0]
+                    solutions.append((more, times, change, result, self._how(change)))
         solutions += [
             (what_if.more_um2 or 0.0, _TIMES[0], what_if.change, what_if.searched, "searched again")
             for what_if in found
@@ -284,7 +290,7 @@ class WhatIfs:
         gain, more_um2 = 1 - best.value / now.value, _more_um2(now, best)
         words = change if have is None else f"{change} (now {have})"
         if as_it_is is not now:
-            words += f": {plain_quantity(as_it_is.value, self._unit)} as it is"
+            words += f": {plain_quantity(as_it_is.value, self._unit)} {self._how(change)}"
             if searched is None:
                 words += ", searched again only if named by --what-if"
             else:
@@ -309,7 +315,7 @@ class WhatIfs:
         )
 
     def _as_it_is(self, values: HardwareValues) -> WhatIfResult:
-        """Return the allocation on the changed hardware, as `simulate --set` times it. Raises SpecError."""
+        """Return the allocation on the changed hardware, as `_timed` gives it. Raises SpecError."""
         return self._simulated(self._timed(values))
 
     def _simulated(self, allocation: AllocationInput) -> WhatIfResult:
@@ -329,11 +335,20 @@ class WhatIfs:
 
     def _timed(self, values: HardwareValues) -> AllocationInput:
         """Return the allocation on the changed hardware, placed anew where its places do not hold there."""
+        change = ", ".join(texts_of(values))
+        if change in self._placed_anew:
+            return self._placed_anew[change]
         timed = self.own.with_arguments(self.case.network, {"set_values": values})
         if not self._is_placed or timed.transfer_ns:
             return timed
-        placed: AllocationInput = load_from("place", "placer:timed_again", "places")(self.case.network, timed)
+        place_again = load_from("place", "placer:timed_again", "places")
+        placed: AllocationInput = place_again(self.case.network, timed, self.stop)
+        self._placed_anew[change] = placed
         return placed
+
+    def _how(self, change: str) -> str:
+        """Return in words how the allocation was timed on the changed hardware without a search."""
+        return "as it is, placed anew" if change in self._placed_anew else "as it is"
 
     def _searched(self, case: Case, values: HardwareValues, arrays: int, share: Work) -> WhatIfResult:
         """Return the result of `optimize --set --start` within `arrays` and the rest of a share.

@@ -142,10 +142,11 @@ def places_in_result(layout: Layout, names: Sequence[str]) -> tuple[LayerPlaces,
     )
 
 
-def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
+def timed_again(network: Network, source: AllocationInput, stop: Work | None = None) -> AllocationInput:
     """Return an allocation with the transfers between its places on its hardware, which may be another one.
 
-    Without places it is placed. Raises SpecError for places that do not hold it, CapacityError.
+    Without places it is placed in one try, which the clock and token of `stop` end, to which it is charged.
+    Raises SpecError for places that do not hold it, CapacityError.
     """
     before, hardware = source.without_transfer(), source.hardware
     timer = timer_of(network, before)
@@ -155,7 +156,9 @@ def timed_again(network: Network, source: AllocationInput) -> AllocationInput:
     if source.places:
         times = as_kept(stored.graph, stored.held, hardware, timer, source.places).times
     else:
-        times = arrange(stored.graph, stored.held, hardware, work=None, seed=_SEED, timer=timer).times
+        times = arrange(
+            stored.graph, stored.held, hardware, work=None, seed=_SEED, stop=stop, timer=timer, tries=1
+        ).times
     if times is None:
         raise AssertionError("a timer was given")
     names, ticks = timer.graph.names, times.graph.batch_ticks(timer.copies).tolist()

@@ -13,6 +13,7 @@ import rramalloc
 from rramalloc.allocation.optimize import solved
 from rramalloc.commands.explain.explanation import NOT_TRIED
 from rramalloc.commands.explain.what_if import better_values
+from rramalloc.commands.place import placer
 from rramalloc.errors import SpecError
 from rramalloc.hardware.values import texts_of
 from rramalloc.search.work import Work
@@ -269,6 +270,25 @@ def test_links_are_tried_where_transfer_is_counted(tmp_path: Path) -> None:
     assert {each.change: each for each in searched.what_if} == every
     with pytest.raises(SpecError, match="placed: is for an allocation to be searched"):
         rramalloc.explain(network, allocation=placed, placed=True)
+
+
+def test_a_change_that_moves_tiles_is_placed_anew_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neighbours in a column are a hop apart as in a row: 55 ns, in one try that `stop` can end."""
+    network, hardware = chain((16, 1), (16, 1), channels=16), machine(tmp_path, LINKS)
+    placed = rramalloc.optimize(network, 2, hardware=hardware, placed=True, work=1)
+    asked, arrange = list[dict[str, Any]](), placer.arrange
+
+    def counted(*given: Any, **more: Any) -> Any:
+        asked.append(more)
+        return arrange(*given, **more)
+
+    monkeypatch.setattr(placer, "arrange", counted)
+    made = rramalloc.explain(network, allocation=placed, work=1, what_if=["chip.tiles=[2, 1]"])
+    assert made.what_if[0].words.partition(": ")[2].startswith("55 ns as it is, placed anew, 55 ns searched")
+    of_anew = [more for more in asked if "taken" not in more]  # the search gives what is taken
+    assert [(more["tries"], more["stop"] is not None) for more in of_anew] == [(1, True)]
 
 
 def test_links_are_refused_where_no_transfer_is_counted(tmp_path: Path) -> None:
