@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from rramalloc.records import Record, brief, format_name
 from rramalloc.room import load_from, rooms
 from rramalloc.version import __version__
 from rramalloc.view.html import escaped, pairs_html, section_html, table_html
-from rramalloc.view.view import LEVELS, Detail, View, table
+from rramalloc.view.view import LEVELS, View, table
 
 _LACKS = (
     "Where each stage waits, the critical path and buffers are not shown: they need the network, and none "
@@ -85,11 +86,15 @@ def report(
     sources = [read_source(file) for file in files]
     timings = [_timed(source, sources, known) for source in sources]
     length = 0
+    views = list[View]()
+    for source, timed in zip(sources, timings, strict=True):
+        with _naming(source):
+            views.append(_view(source, timed, known))
     for detail in LEVELS:
-        sections = [
-            _section(source, timed, known, detail, f"r{place}")
-            for place, (source, timed) in enumerate(zip(sources, timings, strict=True), 1)
-        ]
+        sections = list[tuple[View, str]]()
+        for place, (source, view) in enumerate(zip(sources, views, strict=True), 1):
+            with _naming(source):
+                sections.append((view, section_html(view, f"r{place}", detail)))
         page = _page(sources, sections, title, {"Date": date, "Command": command})
         length = len(page.encode())
         if length <= SIZE_LIMIT_BYTES:
@@ -155,19 +160,18 @@ def _view(source: Source, timed: Timed | None, known: Networks) -> View:
     words = {"claim": _UNCHECKED} if claimed else {}
     view = source.result.view(timed=timed, efficiency=source.result.tops is not None, **words)
     network = known.find(source.result.network.sha256)
-    if isinstance(source.result, Allocation) and source.result.places and network is not None:
+    has_places = isinstance(source.result, Allocation) and source.result.places and network is not None
+    if has_places and "place" in rooms():
         placement = load_from("place", "place:place", "places")(network, source.result)
         view = replace(view, charts={**view.charts, **placement.view().charts})
     return view if timed is not None else replace(view, notes=(*view.notes, _LACKS))
 
 
-def _section(
-    source: Source, timed: Timed | None, known: Networks, detail: Detail, name: str
-) -> tuple[View, str]:
-    """Return the view of a file and its HTML. Raises SpecError if it has numbers beyond those of a chart."""
+@contextmanager
+def _naming(source: Source) -> Iterator[None]:
+    """Raise SpecError, naming the file, where it has numbers beyond those of a chart or was changed."""
     try:
-        view = _view(source, timed, known)
-        return view, section_html(view, name, detail)
+        yield
     except OverflowError:
         raise SpecError(source.path, "has a number above 1e308, which no chart can show") from None
     except (ValueError, LookupError, ArithmeticError) as error:

@@ -24,6 +24,7 @@ from rramalloc.errors import FileError, RramallocError, SpecError
 from rramalloc.files import to_json
 from rramalloc.hardware.hardware import Hardware
 from rramalloc.hardware.loader import load_hardware
+from rramalloc.room import load_from, rooms
 from rramalloc.view.html import escaped
 
 
@@ -335,8 +336,11 @@ def test_a_folder_of_a_sweep_is_shown_up_to_a_count(tmp_path: Path, monkeypatch:
         rramalloc.report([tmp_path / "rows"])
 
 
-def test_a_placed_allocation_shows_its_places(tmp_path: Path) -> None:
-    """Two layers of one array in a tile each: the page draws the tiles that the file keeps."""
+def test_a_placed_allocation_shows_its_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two layers of one array in a tile each: the page draws the tiles that the file keeps.
+
+    They are placed once, whatever the details that are tried; without the room `place` they are left out.
+    """
     nodes: list[dict[str, Any]] = [
         {"name": "in", "op": "input", "shape": [1, 2, 2]},
         {"name": "a", "op": "conv", "inputs": ["in"], "out_channels": 4, "kernel": 1},
@@ -355,3 +359,21 @@ def test_a_placed_allocation_shows_its_places(tmp_path: Path) -> None:
     assert "coloured by layer" not in rramalloc.report(
         [tmp_path / "b.json"], networks=[str(tmp_path / "two.json")]
     )
+    loads = list[str]()
+
+    def counted(name: str, *where: str) -> Any:
+        loads.append(name)
+        return load_from(name, *where)
+
+    asked: dict[str, Any] = {"networks": [str(tmp_path / "two.json")]}
+    of_page = "rramalloc.commands.report.report."
+    monkeypatch.setattr(f"{of_page}load_from", counted)
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{of_page}SIZE_LIMIT_BYTES", 1)
+        with pytest.raises(SpecError, match="even with the least detail"):
+            rramalloc.report([tmp_path / "a.json"], **asked)
+    assert loads == ["place"]
+    left = {name: room for name, room in rooms().items() if name != "place"}
+    monkeypatch.setattr(f"{of_page}rooms", lambda: left)
+    assert "coloured by layer" not in rramalloc.report([tmp_path / "a.json"], **asked)
+    assert loads == ["place"]
