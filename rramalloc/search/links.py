@@ -43,7 +43,7 @@ from rramalloc.units import plain_quantity
 _GROWTH = 1.25**0.5  # ratio of successive numbers of arrays of the walk
 _WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
 _RUNG = 0.015  # of the work, for each search at one of them
-_FAR = 2  # times the last number of a walk: a larger budget also takes what it alone has placed
+_FAR = 2  # ratio of the numbers of arrays at which a walk goes on when its work is done
 _WALK = 2.0  # of the work, that the walk may take beyond the search without links
 _MOST_TIMED = 2_000  # allocations of a small problem
 _MOST_PLACED = 60  # of them that are placed, about 40 ms each
@@ -225,8 +225,8 @@ class _Walk:
 
     best: of what was placed, or the nearest to what limits and target ask for, and the same with the bits
     that it chose; key: of it; placing_s: longest placement so far, which the next one must leave time for;
-    quick: keys of what was placed quickly; leader: best of it since the last one was placed again; end_s:
-    charged work after which it ends.
+    quick: keys of what was placed quickly; leader: best of it since the last one was placed again; asked:
+    what was placed, and whether again; end_s: charged work after which it takes long steps.
     """
 
     objective: WithLinks
@@ -236,6 +236,7 @@ class _Walk:
     placing_s: float = 0.0
     quick: list[tuple[_Key, Choice]] = field(default_factory=list)
     leader: tuple[_Key, Choice] | None = None
+    asked: set[tuple[bytes, bool]] = field(default_factory=set)
     key: _Key = field(default=(math.inf, math.inf, math.inf, 0))
     end_s: float = math.inf
 
@@ -309,11 +310,11 @@ class _Walk:
             self._begin()
             if not self.is_over:  # whatever the work, for no answer is slower than this one
                 self.place(objective.fewest_arrays)
-            reached = self._walk()
+            self._walk()
             stop.is_exhausted = not self.is_over
             if given is not None:
                 self.place(given)
-            if _FAR * reached < objective.problem.budget or self.key[0]:
+            if self.key[0]:
                 self._keep(own.best, own.key)
         if self.best is None:
             raise AssertionError("the answer without links was placed")
@@ -321,34 +322,40 @@ class _Walk:
             raise self._refusal(self.best[0])
         return self._answer(self.best[1], bound, answer.proof)
 
-    def _walk(self) -> int:
+    def _walk(self) -> None:
         """Place allocations of rising numbers of arrays; of all for a target, or while none is allowed.
 
-        Returns the last of these numbers.
+        When the work is done it goes on in long steps, the same for every budget.
         """
         missed, budget = self.objective.problem.minimum, self.objective.problem.budget
         has_target = self.objective.target is not None
         for arrays in (*self._numbers(), *([budget] if has_target else [])):
-            if self.is_over:
+            if self.is_late:
                 break
+            if self.is_over and arrays < _FAR * missed:
+                continue
             if self._try(arrays) and has_target:
                 self._bisect(missed, arrays)
                 break
             missed = arrays
         if self.key[0] and not self.is_over:
             self._try(budget)
-        return missed
 
     def _begin(self) -> None:
         """Allow as much work as for every other budget."""
         self.end_s = self.stop.spent_s + _WALK * self.stop.work_s
 
     @property
-    def is_over(self) -> bool:
-        """Whether the work is done, or the time left does not suffice for another placement."""
+    def is_late(self) -> bool:
+        """Whether the time left does not suffice for another placement."""
         limit_s = self.stop.time_limit_s
         is_late = limit_s is not None and self.stop.seconds + self.placing_s >= limit_s
-        return is_late or self.stop.out_of_time or self.stop.spent_s >= self.end_s
+        return is_late or self.stop.out_of_time
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the work is done, or the time."""
+        return self.is_late or self.stop.spent_s >= self.end_s
 
     def _numbers(self) -> list[Cost]:
         """Return the numbers of arrays of the walk, up to the budget, and those of the first whole tiles."""
@@ -423,14 +430,17 @@ class _Walk:
             return False
         key, found = self.leader
         self.leader = None
-        if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self.is_over:
+        if (self.key[0] or key[1] <= _NEARLY * self.key[1]) and not self.is_late:
             key = self._place(found, again=True)
         return not key[0]
 
     def _place(self, found: Choice, *, again: bool = False) -> _Key:
         """Place an allocation, and keep it if it is the best."""
-        begun_s = self.stop.seconds
-        placed = self.objective.placer.placed(found, self.stop, quick=not again, again=again)
+        begun_s, asked = self.stop.seconds, (found.identity, again)
+        # What another walk placed is charged as if it were new, so that all budgets get equally far.
+        charged = self.stop.nested(0) if asked in self.asked else self.stop
+        self.asked.add(asked)
+        placed = self.objective.placer.placed(found, charged, quick=not again, again=again)
         self.placing_s = max(self.placing_s, self.stop.seconds - begun_s)
         key = self.objective.key(placed)
         self._keep((placed, found), key)

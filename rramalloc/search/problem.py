@@ -422,7 +422,7 @@ class Placer(Protocol):
         """Return an allocation with the placement that is remembered, else with a new one.
 
         quick: with little work, else with as much as pays; again: as much, also where a quick one is
-        remembered. Raises CapacityError.
+        remembered. What is remembered is charged as when it was placed. Raises CapacityError.
         """
         ...
 

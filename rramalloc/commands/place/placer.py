@@ -59,6 +59,7 @@ class CasePlacer:
     _known: dict[tuple[bytes, bool], tuple[Arrangement, tuple[LayerPlaces, ...], bool]] = field(
         default_factory=dict
     )
+    _charged_s: dict[tuple[bytes, bool, bool], float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_command("place", "--placed", self.case)
@@ -89,7 +90,8 @@ class CasePlacer:
         if problem.step_time is None:
             raise AssertionError("checked before")
         key = found.identity, self.of_interval
-        known = self._known.get(key)
+        known, stop = self._known.get(key), stop or Work()
+        begun_s = stop.spent_s
         if known is None or (again and not known[2] and known[0].slower > 1 + SAME_SUM):
             timer = TransferTimer(
                 problem.graph, found.copies, problem.step_time, case.hardware, self.of_interval
@@ -114,6 +116,9 @@ class CasePlacer:
                 arranged = known[0]
             places = places_in_result(arranged.layout, problem.on_arrays.graph.names)
             known = self._known[key] = arranged, places, not quick
+            self._charged_s[(*key, again)] = stop.spent_s - begun_s
+        else:  # as `Placer.placed`
+            stop.charge(self._charged_s.get((*key, again), 0.0))
         arranged, times = known[0], known[0].times
         if times is None:
             raise AssertionError("a timer was given")

@@ -266,7 +266,7 @@ def drawn_with_slow_links(random: Random) -> tuple[Network, Hardware]:
 SOAK = int(os.environ.get("RRAMALLOC_SOAK_PLACED", "0"))
 
 
-@pytest.mark.parametrize("seed", range(SOAK) if SOAK else (5,))
+@pytest.mark.parametrize("seed", range(SOAK) if SOAK else (11,))
 def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow links, where the best has few arrays and a larger budget must find it, too."""
     if not SOAK:  # quickly, with the first places of an allocation
@@ -274,8 +274,9 @@ def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
     network, hardware = drawn_with_slow_links(Random(seed))
     least, latest = Case.of(network, {"hardware": hardware}).minimum, math.inf
-    for factor in (1.0, 1.15, 1.4, 1.6, 2.3, 3.0, 5.0) if SOAK else (1.4, 3.0):
-        found = rramalloc.optimize(network, int(factor * least), hardware=hardware, placed=True, work=5)
+    work = 5 if SOAK else 1  # of which the walk is done long before the last number of arrays
+    for factor in (1.0, 1.15, 1.4, 1.6, 2.3, 3.0, 5.0) if SOAK else (5.0, 6.0):
+        found = rramalloc.optimize(network, int(factor * least), hardware=hardware, placed=True, work=work)
         assert found.latency_ns is not None
         assert found.latency_ns <= latest * (1 + 1e-9)
         latest = found.latency_ns
