@@ -400,7 +400,8 @@ class _Improver:
                 if self.is_striped and self.timer is not None and not more.pieces.is_whole.all():
                     whole = more.pieces.in_stripes(np.full(more.pieces.stages, MAX_LINES))
                     every.append(replace(more, pieces=whole))
-        found = min(map(self.timed, every), key=lambda each: each.key)
+        in_time = (each for at, each in enumerate(every) if at == 0 or not self.stop.out_of_time)
+        found = min(map(self.timed, in_time), key=lambda each: each.key)
         step = _STEP_DOWN
         for turn in range(1, rounds + 1 if work else 0):
             if self.stop.out_of_time:
