@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from rramalloc.errors import SpecError, suggestion
-from rramalloc.files import parse_json, read_json, read_text
+from rramalloc.files import parse_json, read_text
 from rramalloc.hardware.loader import hardware_of, load_hardware
 from rramalloc.network.network import Network
 from rramalloc.records import FORMAT_PREFIX, brief, format_name, parse
@@ -104,7 +104,10 @@ def sizing_in(network: object) -> Any | None:
     is_file = isinstance(network, str | os.PathLike) and os.path.isfile(network)
     if not is_file or Path(str(network)).suffix.lower() != ".json":
         return None
-    document = read_json(str(network), RESULT_LIMIT_BYTES)
+    text = read_text(str(network), RESULT_LIMIT_BYTES)
+    if f"{FORMAT_PREFIX}size" not in text:  # other networks are not read twice
+        return None
+    document = parse_json(text, str(network))
     if not isinstance(document, dict) or format_name(document.get("format")) != "size":
         return None
     return result_of(document, str(network))

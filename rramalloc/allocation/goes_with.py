@@ -57,7 +57,7 @@ OF_CASE = {
     "first_fit": Feature(
         "fills tiles first fit",
         'take row_blocks = "anywhere"',
-        lambda case: case.hardware.counting is not None and case.hardware.counting.row_blocks == "first_fit",
+        lambda case: case.hardware.fills_first_fit,
     ),
     "own_clock": Feature(
         "gives layers clocks of their own",

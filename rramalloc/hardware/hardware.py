@@ -71,7 +71,7 @@ class Hardware(HardwareTables):
                 f"crossbar.polarities = {self.crossbar.polarities!r} has no effect with precision.signed = "
                 f'"offset", which stores one polarity: leave it out, or write signed = "differential"'
             )
-        if self.counting is not None and self.counting.row_blocks == "first_fit":
+        if self.fills_first_fit:
             if self.chip is None:
                 raise fault('counting.row_blocks = "first_fit" needs the tiles of [chip]')
             if self.own_tiles:
@@ -113,7 +113,7 @@ class Hardware(HardwareTables):
         if self.chip is not None:
             kinds = _in_tiles(self.chip, kinds)
             self.__dict__["kinds"] = kinds
-        if self.counting is not None and self.counting.row_blocks == "first_fit":
+        if self.fills_first_fit:
             raise fault('kinds: counting.row_blocks = "first_fit" fills the tiles of one kind: leave it out')
         if any(kind.processor is not None for kind in kinds) and not self.own_clock:
             words = (
@@ -150,6 +150,11 @@ class Hardware(HardwareTables):
         if again.model_copy(update={"unconfirmed": unchanged.unconfirmed}) != unchanged:
             raise fault("set_values: is not what the tables say: leave it out")
         return self
+
+    @property
+    def fills_first_fit(self) -> bool:
+        """Whether tiles are filled with row blocks first fit."""
+        return self.counting is not None and self.counting.row_blocks == "first_fit"
 
     @property
     def kind_of_tiles(self) -> tuple[int, ...]:

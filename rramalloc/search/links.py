@@ -199,11 +199,12 @@ class WithLinks(Objective):
 
     def no_worse(self, answer: Answer, stop: Work) -> Answer:
         """Return the answer of a method, or the allocation with the fewest arrays where that is better."""
-        placed = [self.placer.placed(each, stop) for each in (answer.choice, self.fewest_arrays)]
+        fewest = self.fewest_arrays
+        placed = [self.placer.placed(each, stop) for each in (answer.choice, fewest)]
         if stop.out_of_time or self.key(placed[0]) <= self.key(placed[1]):
             return answer
         words = f"{answer.proof}; the fewest copies have less {self.label} with the transfers of their places"
-        return replace(answer, choice=self.fewest_arrays, proof=words)
+        return replace(answer, choice=fewest, proof=words)
 
     @override
     def bound(self, steps: int, stop: Work) -> float:

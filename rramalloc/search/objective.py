@@ -136,6 +136,15 @@ class Objective(Quantity):
             raise unmet or AssertionError("a search ends with an answer or an error")
         return answer
 
+    def bound_by(self, name: str, solve: Callable[[Work, int], Answer], stop: Work) -> float:
+        """Return the bound that a search with little work proves, which is kept under a name."""
+        known = self.problem.root_bounds
+        work = max(1, min(_ROOT_WORK, stop.work))
+        key = f"{name} {work}"
+        if key not in known:  # the same for every method tried on a problem
+            known[key] = solve(stop.nested(work, gap=0.0, cores=1), 0).lower_bound
+        return known[key]
+
     def _best_of_all(self, stop: Work, seed: int, most: int) -> Answer | None:
         """Return the best of all allocations, None if they are more than `most` or time runs out.
 
@@ -277,12 +286,7 @@ class Latency(TimeObjective):
         steps = root_bound(self.problem, stop, steps)
         if self.unit != "ns" or self.by_step is None or not self.by_step.moves:
             return self.in_unit(steps)
-        known = self.problem.root_bounds
-        work = max(1, min(_ROOT_WORK, stop.work))
-        key = f"ns {work}"
-        if key not in known:
-            known[key] = self.solve_by_step(stop.nested(work, gap=0.0, cores=1), 0).lower_bound
-        return known[key]
+        return self.bound_by("ns", self.solve_by_step, stop)
 
 
 class Makespan(Latency):
@@ -827,12 +831,7 @@ class LeastEnergy(RangedByArrays):
 
     @override
     def bound(self, steps: int, stop: Work) -> float:
-        known = self.problem.root_bounds
-        work = max(1, min(_ROOT_WORK, stop.work))
-        key = f"{self.name} {work}"
-        if key not in known:  # the same for every method tried on a problem
-            known[key] = self.solve(stop.nested(work, gap=0.0, cores=1), 0).lower_bound
-        return known[key]
+        return self.bound_by(self.name, self.solve, stop)
 
     @override
     def starts(self, stop: Work) -> list[Choice]:

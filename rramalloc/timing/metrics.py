@@ -48,7 +48,6 @@ class EnergyModel:
     hardware: Hardware
     options: MappingOptions
     _reads: dict[tuple[int, Mode, int], int] = field(default_factory=dict, init=False, repr=False)
-    _lines: dict[tuple[int, Mode], Pair] = field(default_factory=dict, init=False, repr=False)
     _prices: dict[tuple[int, Mode], tuple[float, ...]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -220,38 +219,31 @@ class EnergyModel:
         in use of one copy; the parts of an input that are fed one after another in a step, 1 without
         `dac_bits`; the pJ of the products of one input in a digital unit.
         """
-        key = stage, mode
+        key = self.graph.kinds[stage], mode
         if key not in self._prices:
             node = mode.of_stage(self.graph.stages[stage])
             own = array_of(self.hardware, node, mode)
             energy = own.energy or Energy()
             cycles = 1  # of a digital node, and of a step that is given as a whole
-            if own.timing is not None and isinstance(node, Stage):
-                cycles = own.timing.cycles(own.precision.input_bits)
+            lines = (0, 0)  # wordlines and bitlines
             products_pj = 0.0
-            if own.processor is not None and isinstance(node, Stage):
-                products_pj = macs(self.graph.network, node) * (own.processor.pj_per_mac or 0.0)
+            if isinstance(node, Stage):
+                if own.timing is not None:
+                    cycles = own.timing.cycles(own.precision.input_bits)
+                if own.processor is None:
+                    lines = lines_of_copy(self.graph.network, node, own, self.options, mode.block)
+                else:
+                    products_pj = macs(self.graph.network, node) * (own.processor.pj_per_mac or 0.0)
             self._prices[key] = (
                 self.graph.grids[stage].recut(mode.block).total,
                 energy.read_pj or 0.0,
                 energy.adc_pj or 0.0,
                 energy.row_pj or 0.0,
-                *self.lines_used(stage, mode),
+                *lines,
                 cycles,
                 products_pj,
             )
         return self._prices[key]
-
-    def lines_used(self, stage: int, mode: Mode) -> Pair:
-        """Return the wordlines and the bitlines in use of all arrays that hold one copy of a stage."""
-        key = self.graph.kinds[stage], mode
-        if key not in self._lines:
-            node, lines = mode.of_stage(self.graph.stages[stage]), (0, 0)
-            hardware = array_of(self.hardware, node, mode)
-            if isinstance(node, Stage) and hardware.processor is None:
-                lines = lines_of_copy(self.graph.network, node, hardware, self.options, mode.block)
-            self._lines[key] = lines
-        return self._lines[key]
 
     def reads_of_step(self, stage: int, mode: Mode, copies: int) -> int:
         """Return the reads of an array in a step: cycles * turns, 1 without `dac_bits`."""

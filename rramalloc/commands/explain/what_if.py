@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -53,7 +53,8 @@ class WhatIfs:
     """Changes of the hardware of one allocation.
 
     own: the allocation, with the transfer of its placement if it has one; case: of the allocation, with its
-    limits of copies; stop: of every search; tell: callback that gets the progress of every search.
+    limits of copies; stop: of every search; tell: callback that gets the progress of every search;
+    _placed_anew: the allocation by the changes for which it was placed anew.
     """
 
     own: AllocationInput
@@ -62,6 +63,7 @@ class WhatIfs:
     stop: Work
     seed: int
     tell: Tell | None = None
+    _placed_anew: dict[str, AllocationInput] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(
@@ -98,11 +100,6 @@ class WhatIfs:
     def now(self) -> WhatIfResult:
         """The allocation on the hardware that there is."""
         return self._as_it_is({})
-
-    @cached_property
-    def _placed_anew(self) -> dict[str, AllocationInput]:
-        """The allocation by the changes for which it was placed anew."""
-        return {}
 
     @property
     def _is_placed(self) -> bool:
@@ -433,17 +430,17 @@ def better_values(hardware: Hardware, times: int, *, with_links: bool = False) -
     """
     for table in _TABLES:
         given = getattr(hardware, table)
-        for field, have in () if given is None else given:
-            if field == "columns_per_adc" and have is not None:
+        for entry, have in () if given is None else given:
+            if entry == "columns_per_adc" and have is not None:
                 have = min(have, hardware.crossbar.bitlines)
-            better, name = _better(field, have, times), f"{table}.{field}"
+            better, name = _better(entry, have, times), f"{table}.{entry}"
             if better != have and (with_links or name not in _LINKS):
                 yield name, better
     for kind in hardware.kinds or ():
-        for field, have in (kind.timing or {}).items():
-            better = _better(field, have, times)
+        for entry, have in (kind.timing or {}).items():
+            better = _better(entry, have, times)
             if better != have:
-                yield f"kinds.{kind.name}.timing.{field}", better
+                yield f"kinds.{kind.name}.timing.{entry}", better
     for operator, rate in ({} if hardware.digital is None else hardware.digital.ns_per_pixel).items():
         yield f"digital.ns_per_pixel.{operator}", rate / times
 

@@ -311,8 +311,8 @@ def _faults_of_tiles(placement: Placement, chip: Chip) -> Faults:
     """Yield row blocks that leave a tile they must keep to, layers in a tile of another, and tiles listed
     that are not those in use.
     """
-    counting, arrays = placement.hardware.counting, placement.arrays
-    in_blocks = counting is not None and counting.row_blocks == "first_fit"
+    arrays = placement.arrays
+    in_blocks = placement.hardware.fills_first_fit
     owner, used = dict[tuple[int, ...], str](), Counter[tuple[int, ...]]()
     blocks = dict[tuple[str, int, int], int]()
     for number, array in enumerate(arrays):

@@ -236,8 +236,7 @@ def _place_sized(
     if several and sizing.stored == "one":
         words = "its networks run in turn, each alone on the chip: optimize and place them one by one"
         raise SpecError("networks", f'{words}, or size with stored "all"')
-    is_first_fit = hardware.counting is not None and hardware.counting.row_blocks == "first_fit"
-    if several and (hardware.kinds or hardware.own_tiles is not None or is_first_fit):
+    if several and (hardware.kinds or hardware.own_tiles is not None or hardware.fills_first_fit):
         words = "has tiles of one kind, of one layer or filled first fit, which several networks cannot share"
         raise SpecError(f"hardware {hardware.name[:60]!r}", f"{words}: place them one by one")
     parts = list[Placement]()

@@ -191,6 +191,12 @@ def costs_of_kinds(hardware: Hardware, minimise: Minimised) -> tuple[tuple[int, 
     return tuple(costs)
 
 
+def cost_of_tiles(hardware: Hardware, minimise: Minimised, tiles: Sequence[int]) -> float:
+    """Return the um2 or arrays of so many tiles of every kind; arrays without [chip]."""
+    costs = costs_of_kinds(hardware, minimise)
+    return sum(number * cost for number, (cost, _) in zip(tiles, costs, strict=True)) / MILLIONTHS
+
+
 _QUESTION: TypeAdapter[SizeQuestion] = TypeAdapter(SizeQuestion)
 
 

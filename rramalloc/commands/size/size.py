@@ -33,6 +33,7 @@ from rramalloc.commands.size.question import (
     SizedNetwork,
     SizeQuestion,
     Stored,
+    cost_of_tiles,
     costs_of_kinds,
     read_question,
 )
@@ -341,10 +342,9 @@ class _Search:
         if all(on_candidate.found is not None for on_candidate in candidate.networks):
             candidate.most = self._cost(candidate, _tiles(candidate, stored))
 
-    def _cost(self, candidate: _Candidate, tiles: Sequence[float]) -> float:
-        """Return the um2 or arrays of so many tiles of every kind; arrays without [chip]."""
-        costs = costs_of_kinds(candidate.hardware, self.question.minimise)
-        return sum(number * cost for number, (cost, _) in zip(tiles, costs, strict=True)) / MILLIONTHS
+    def _cost(self, candidate: _Candidate, tiles: Sequence[int]) -> float:
+        """Return the um2 or arrays of these tiles."""
+        return cost_of_tiles(candidate.hardware, self.question.minimise, tiles)
 
     @property
     def best(self) -> _Candidate | None:
@@ -685,8 +685,7 @@ def _chip_of(candidate: _Candidate, stored: Stored) -> SizedChip:
     area_um2 = None
     tiles = _tiles(candidate, stored) if candidate.tiles is None else [candidate.tiles]
     if all(array_area_nm2(own) is not None for own in hardware.each_kind):
-        costs = costs_of_kinds(hardware, "area_um2")
-        area_um2 = sum(number * cost for number, (cost, _) in zip(tiles, costs, strict=True)) / MILLIONTHS
+        area_um2 = cost_of_tiles(hardware, "area_um2", tiles)
     values: dict[str, Any] = {"chip.tiles": sum(max(1, number) for number in tiles), "chip.chips": [1, 1]}
     field = "arrays" if hardware.chip is None else "tiles"
     of_kinds = {
