@@ -26,7 +26,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rramalloc.commands.place.layout import Layout, Pieces
-from rramalloc.commands.place.links import EAST, NO_CAPS, NORTH, SOUTH, WEST, LinkCaps, LinkKey
+from rramalloc.commands.place.links import (
+    EAST,
+    NO_CAPS,
+    NORTH,
+    SOUTH,
+    WEST,
+    LinkCaps,
+    add_leg,
+    on_meshes,
+)
 from rramalloc.commands.place.mesh import Mesh
 from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.hardware.tables import Chip
@@ -279,15 +288,13 @@ def _send_sum(e: int, a: int, b: int, sign: int, loaded: bool, q: PlacementState
 
     loaded: load the links of its way, too.
     """
-    links, places = q.links, q.places
+    places = q.places
     if loaded:
         for m in range(len(places.hop)):
-            x, to, amount = places.column[m, a], places.column[m, b], sign * q.nets.busy[e] * links.busy[m]
-            y, end = places.row[m, a], places.row[m, b]
-            for at in range(min(x, to) + (to < x), max(x, to) + (to < x)):
-                links.load[m, EAST if x < to else WEST, y, at] += amount
-            for at in range(min(y, end) + (end < y), max(y, end) + (end < y)):
-                links.load[m, SOUTH if y < end else NORTH, at, to] += amount
+            amount = sign * q.nets.busy[e] * q.links.busy[m]
+            start = places.row[m, a], places.column[m, a]
+            end = places.row[m, b], places.column[m, b]
+            add_leg(start, end, amount, q.links.load[m])
     return float(sign * q.nets.weight[e] * _hops(places, a, b))
 
 
@@ -748,14 +755,11 @@ class Search(NamedTuple):
 
 def _places(sites: Ints, mesh: Mesh) -> TileCoordinates:
     """Return where tiles lie on the mesh of each chip in use, and on that of several chips."""
-    chips = np.unique(sites[:, :2], axis=0)
-    here = (sites[None, :, :2] == chips[:, None]).all(axis=2)
-    inside = np.where(here[:, :, None], sites[None, :, 2:], 0)
-    hop = np.ones(len(chips))
-    if len(chips) > 1:
-        inside, hop = np.concatenate([inside, sites[None, :, :2]]), np.append(hop, mesh.chip_hop)
-    high, wide = (inside.max(axis=(0, 1)) + 1).tolist()
-    return TileCoordinates(inside[:, :, 0].copy(), inside[:, :, 1].copy(), hop, high, wide)
+    keys, every, _ = zip(*on_meshes(sites), strict=True)
+    places = np.array(every)
+    hop = np.array([mesh.chip_hop if key is None else 1.0 for key in keys])
+    high, wide = (places.max(axis=(0, 1)) + 1).tolist()
+    return TileCoordinates(places[:, :, 0].copy(), places[:, :, 1].copy(), hop, high, wide)
 
 
 def _neighbours(one: Ints, other: Ints, weight: Floats, busy: Floats, stages: int) -> StageEdges:
@@ -796,7 +800,7 @@ def _links(
     links = meshes, 4, high, wide
     before, beyond = np.zeros((2, stages, *links))
     cap = np.full(links, caps.other)
-    keys: list[LinkKey] = [*map(tuple, np.unique(sites[:, :2], axis=0).tolist()), None]
+    keys = [key for key, *_ in on_meshes(sites)]
     for key, own in caps.of_key.items():
         here = cap[keys.index(key), :, : own.shape[1], : own.shape[2]]
         np.divide(1.0, own, out=here, where=own > 0)

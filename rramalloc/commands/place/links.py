@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rramalloc.compiled import compiled, compiled_inline
 from rramalloc.ndarrays import Ints
+from rramalloc.network.geometry import Pair
 
 # Directions of links, the rows of STEPS
 EAST = 0  # to the next column
@@ -124,21 +126,6 @@ class Readers(NamedTuple):
         """Number of units."""
         return int(self.weight[np.diff(self.unit, prepend=-1) > 0].sum())
 
-    def on_chip(self, chip: tuple[int, int]) -> tuple[Readers, Readers]:
-        """Return the tiles of a chip that its own tiles send to, and those that other chips send to by its
-        tile (0, 0).
-
-        Units with tiles elsewhere have tile (0, 0) among the first.
-        """
-        here = (self.place[:, :2] == chip).all(axis=1)
-        inside = Readers(self.unit[here], self.place[here, 2:], self.weight[here])
-        return self._replace(place=np.where(here[:, None], self.place[:, 2:], 0)), inside
-
-    @property
-    def chips(self) -> Readers:
-        """Chips that it has tiles of."""
-        return self._replace(place=self.place[:, :2])
-
 
 def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
     """Return the first and the last row of each run of rows with equal keys."""
@@ -147,22 +134,51 @@ def _ends(table: Ints, key: list[int]) -> tuple[Ints, Ints]:
     return table[np.concatenate([some, new])], table[np.concatenate([new, some])]
 
 
+def on_meshes(sites: Ints) -> Iterator[tuple[LinkKey, Ints, Any]]:
+    """Yield each mesh with some of the tiles (k, 4), the place of every tile on it, and which are its own.
+
+    Shapes (k, 2) and (k,). Tiles of other chips lie where all enters and leaves a chip, at tile (0, 0). The
+    mesh of chips is the last one, if there are several.
+    """
+    chips, _ = distinct(sites[:, :2])
+    for row, column in chips.tolist():
+        here = (sites[:, :2] == (row, column)).all(axis=1)
+        yield (row, column), np.where(here[:, None], sites[:, 2:], 0), here
+    if len(chips) > 1:
+        yield None, sites[:, :2], np.ones(len(sites), dtype=np.bool_)
+
+
+@compiled_inline
+def add_leg(start: Pair, end: Pair, amount: float, links: Any) -> None:
+    """Add an amount to the links of a mesh, (4, rows, columns), from one place along its row to the column of
+    another, and along this to it.
+    """
+    back = end[1] < start[1]
+    for x in range(min(start[1], end[1]) + back, max(start[1], end[1]) + back):
+        links[WEST if back else EAST, start[0], x] += amount
+    up = end[0] < start[0]
+    for y in range(min(start[0], end[0]) + up, max(start[0], end[0]) + up):
+        links[NORTH if up else SOUTH, y, end[1]] += amount
+
+
+@compiled
+def add_legs(legs: Ints, carried: Ints, pairs: Ints) -> None:
+    """Add what is carried on each leg, a row of start and end, to its links."""
+    for k in range(len(legs)):
+        add_leg((legs[k, 0], legs[k, 1]), (legs[k, 2], legs[k, 3]), carried[k], pairs)
+
+
 def routes(sending: HeldArrays, receiving: Readers) -> Iterator[LinkRoute]:
     """Yield the links from arrays that give to units that take, and how many pairs of both use each.
 
     What a unit receives goes over each link once. Source: `Mesh`: along the row first; between chips by way
     of tile (0, 0) of both.
     """
-    of_chip, sent, corner = sending.sites[:, :2], sending.held.sum(), np.zeros((1, 2), dtype=np.int64)
-    chips, _ = distinct(np.concatenate([of_chip, receiving.place[:, :2]]))
-    for row, column in chips.tolist():
-        here = (of_chip == (row, column)).all(axis=1)
-        own, held = sending.sites[here, 2:], sending.held[here]
-        everywhere, inside = receiving.on_chip((row, column))
-        yield from _routes((row, column), own, held, everywhere)
-        yield from _routes((row, column), corner, np.array([sent - held.sum()]), inside)
-    if len(chips) > 1:
-        yield from _routes(None, of_chip, sending.held, receiving.chips)
+    sources = len(sending.held)
+    for key, place, here in on_meshes(np.concatenate([sending.sites, receiving.place])):
+        targets = receiving._replace(place=place[sources:])
+        for sends in (here[:sources], ~here[:sources]):
+            yield from routes_on_mesh(key, place[:sources][sends], sending.held[sends], targets)
 
 
 def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRoute]:
@@ -170,45 +186,15 @@ def single_routes(source: Ints, target: Ints, carried: Ints) -> Iterator[LinkRou
     each."""
     if (source == target).all():
         return
-    inside, corner = (source[:, :2] == target[:, :2]).all(axis=1), np.zeros_like(source[:, 2:])
-    legs: dict[LinkKey, list[Ints]] = {}
-    for site, start, end, rows in (
-        (source, source[:, 2:], target[:, 2:], inside),
-        (source, source[:, 2:], corner, ~inside),
-        (target, corner, target[:, 2:], ~inside),
-    ):
-        leg = np.column_stack([start, end, carried])
-        for row, column in distinct(site[rows, :2])[0].tolist():
-            own = rows & (site[:, 0] == row) & (site[:, 1] == column)
-            legs.setdefault((row, column), []).append(leg[own])
-    if not inside.all():
-        legs[None] = [np.column_stack([source[:, :2], target[:, :2], carried])[~inside]]
-    for key, parts in legs.items():
-        yield from _legs(key, np.concatenate(parts))
+    for key, place, _ in on_meshes(np.concatenate([source, target])):
+        low, extent = place.min(axis=0), np.ptp(place, axis=0) + 1
+        if extent.max() > 1:
+            pairs = np.zeros((4, *extent.tolist()), dtype=np.int64)
+            add_legs(np.hstack(np.split(place - low, 2)), carried, pairs)
+            yield LinkRoute(key, int(low[0]), int(low[1]), pairs)
 
 
-def _legs(key: LinkKey, legs: Ints) -> Iterator[LinkRoute]:
-    """Yield the routes. legs: rows of start, end and what is carried; nothing if none of them moves."""
-    places = legs[:, :4].reshape(-1, 2)
-    low, extent = places.min(axis=0), np.ptp(places, axis=0) + 1
-    if extent.max() == 1:
-        return
-    row, column, to_row, to_column = (legs[:, :4] - np.tile(low, 2)).T
-    over = np.zeros((4, *(extent + 1).tolist()), dtype=np.int64)
-    for direction, first, beyond in (
-        (EAST, (row, column), (row, np.maximum(column, to_column))),
-        (WEST, (row, np.minimum(column, to_column) + 1), (row, column + 1)),
-        (SOUTH, (row, to_column), (np.maximum(row, to_row), to_column)),
-        (NORTH, (np.minimum(row, to_row) + 1, to_column), (row + 1, to_column)),
-    ):
-        np.add.at(over[direction], first, legs[:, 4])
-        np.subtract.at(over[direction], beyond, legs[:, 4])
-    over[:SOUTH] = over[:SOUTH].cumsum(axis=2)
-    over[SOUTH:] = over[SOUTH:].cumsum(axis=1)
-    yield LinkRoute(key, int(low[0]), int(low[1]), over[:, :-1, :-1])
-
-
-def _routes(key: LinkKey, source: Ints, held: Ints, targets: Readers) -> Iterator[LinkRoute]:
+def routes_on_mesh(key: LinkKey, source: Ints, held: Ints, targets: Readers) -> Iterator[LinkRoute]:
     """Yield the pairs over each link of the smallest rectangle around both; nothing if there are none.
 
     source: places of a mesh, shape (k, 2), and how many arrays are `held` in each.
