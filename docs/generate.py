@@ -81,9 +81,10 @@ def navigation(config: str) -> str:
 _TOGETHER = """# What goes with what
 
 Written by docs/generate.py from the table by which the program refuses, `rramalloc/allocation/goes_with.py`.
-A row is what reads a network, a hardware or a question: a command, an objective, a method, an option. A
-column is a property of these. `x`: they go together. An empty cell: there is no such option, or the program
-refuses where the two meet, with the reason and the remedy below. Methods that are not named: as `gain`.
+A row is a command, an objective, a method or an option. A column is a property of what it is given: of the
+network, the hardware, or what is asked; the second table says what each is, and where it is found. `x`: the
+two go together. An empty cell: the command has no such option, or the program refuses the two together, in
+the words of the second table. A method without a row takes what `gain` takes.
 
 """
 
