@@ -21,6 +21,7 @@ import pytest
 import typer
 from pages import blocks, follow
 
+from rramalloc import optimize
 from rramalloc.cli.main import app
 from rramalloc.commands.latency.measure import Repetition
 from rramalloc.schemas import json_schema, schema_names
@@ -75,12 +76,20 @@ def pictures() -> Mapping[str, Callable[[], str]]:
     return drawn
 
 
+def one_search() -> None:
+    optimize("alexnet", 200, work=0)
+
+
 @EACH_PAGE
 def test_page_can_be_followed(
     page: Path, tmp_path: Path, pictures: Mapping[str, Callable[[], str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real device is timed a few times only: nothing is said of how long it takes."""
+    """A real device is timed a few times only: nothing is said of how long it takes.
+
+    `warm-up` compiles one search only: its own test has it compile all.
+    """
     monkeypatch.setattr("rramalloc.commands.latency.measure.Repetition", Few)
+    monkeypatch.setattr("rramalloc.commands.warm_up.warm_up.PROGRAMS", {"copies": one_search})
     text = text_of(page)
     assert follow(text, tmp_path, DOCS / "examples") > 0
     for figure in FIGURE.findall(text):

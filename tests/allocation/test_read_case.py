@@ -40,9 +40,19 @@ def alone(found: rramalloc.Allocation) -> tuple[int, int, float | None]:
     return found.makespan, found.interval, found.latency_ns
 
 
-@pytest.mark.parametrize("turns", [{}, {"feeds_back": True}, {"feeds_back": True, "sequences": 3}])
-@pytest.mark.parametrize("hardware", [LINKED, OWN], ids=["steps", "own"])
-@pytest.mark.parametrize("more", ["plain", "bits", "table", "placed bits"])
+TURNS: tuple[dict[str, Any], ...] = ({}, {"feeds_back": True}, {"feeds_back": True, "sequences": 3})
+MORE = ("plain", "bits", "table", "placed bits")
+CLOCKS = {"steps": LINKED, "own": OWN}
+ALIKE = [
+    pytest.param(turns, CLOCKS[clock], more, id=f"{more}-{clock}-turns{column}")
+    for row, more in enumerate(MORE)
+    for column, turns in enumerate(TURNS)
+    for clock in [("steps", "own")[(row + column) % 2]]
+]
+"""Turns with each of the others, on steps and own clocks in turn: every two of the three are met."""
+
+
+@pytest.mark.parametrize(("turns", "hardware", "more"), ALIKE)
 def test_every_command_times_a_file_alike(
     turns: dict[str, Any], hardware: dict[str, Any], more: str, tmp_path: Path
 ) -> None:

@@ -19,7 +19,7 @@ import rramalloc
 
 pytestmark = pytest.mark.usefixtures("no_enumeration")
 
-DRAWN = 5
+DRAWN = 3
 """Problems of every pair of features, of each of which every question is asked."""
 MOST = 1_500
 """Allocations of a problem; the long soak has those of the program's own enumeration, and more."""

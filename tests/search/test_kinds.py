@@ -178,7 +178,7 @@ def test_copies_that_are_held_share_the_arrays_of_every_kind() -> None:
     network = Network.build("held", nodes)
     found = rramalloc.optimize(network, **held)
     assert (found.makespan, found.lower_bound) == (6, 6)
-    front = rramalloc.pareto(network, **held)
+    front = rramalloc.pareto(network, work=5, **held)
     assert [(point.arrays, point.value) for point in front.points] == [(5, 7), (12, 6)]
 
 

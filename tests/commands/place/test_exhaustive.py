@@ -101,9 +101,9 @@ def shares_of_the_best(seeds: range, pieces: int) -> tuple[int, int]:
 
 
 def test_nearly_all_small_placements_are_the_best_of_all() -> None:
-    timed, untimed = shares_of_the_best(range(20), 6)
-    assert timed >= 19
-    assert untimed >= 19
+    timed, untimed = shares_of_the_best(range(10), 6)
+    assert timed >= 10
+    assert untimed >= 10
 
 
 def test_a_search_that_is_over_places_without_improvement() -> None:

@@ -175,7 +175,7 @@ def test_a_file_that_counts_transfers_is_timed_with_them_again(name: str, tmp_pa
     for again in (
         rramalloc.simulate(network, tmp_path / "a.json"),
         rramalloc.simulate(network, allocation, hardware=hardware),
-        rramalloc.explain(network, allocation=tmp_path / "a.json", what_if=[]),
+        rramalloc.explain(network, allocation=tmp_path / "a.json", what_if=[], work=1),
     ):
         assert (again.makespan, again.interval) == (allocation.makespan, allocation.interval)
         assert (again.step_ns, again.latency_ns) == (allocation.step_ns, allocation.latency_ns)
@@ -185,7 +185,7 @@ def test_a_file_that_counts_transfers_is_timed_with_them_again(name: str, tmp_pa
     other = hardware.with_values({"crossbar.wordlines": 65})
     without = rramalloc.simulate(network, allocation, hardware=other)
     assert sum("transfer between tiles" in warning for warning in without.warnings) == 1
-    note = rramalloc.explain(network, allocation=allocation, hardware=other, what_if=[]).warnings
+    note = rramalloc.explain(network, allocation=allocation, hardware=other, what_if=[], work=1).warnings
     assert any("is left out" in words for words in note)
 
 
@@ -266,12 +266,17 @@ def drawn_with_slow_links(random: Random) -> tuple[Network, Hardware]:
 SOAK = int(os.environ.get("RRAMALLOC_SOAK_PLACED", "0"))
 
 
+def only_first_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the search for better places of an allocation, which takes most of the time."""
+    arrange = placer.arrange
+    monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
+
+
 @pytest.mark.parametrize("seed", range(SOAK) if SOAK else (11,))
 def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow links, where the best has few arrays and a larger budget must find it, too."""
-    if not SOAK:  # quickly, with the first places of an allocation
-        arrange = placer.arrange
-        monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
+    if not SOAK:
+        only_first_places(monkeypatch)
     network, hardware = drawn_with_slow_links(Random(seed))
     least, latest = Case.of(network, {"hardware": hardware}).minimum, math.inf
     work = 5 if SOAK else 1  # of which the walk is done long before the last number of arrays
@@ -378,13 +383,16 @@ def test_kinds_that_some_budgets_of_the_walk_do_not_hold_are_placed() -> None:
     ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_links_keep_from_a_target_is_said_where_the_chip_is_full(
-    asked: dict[str, Any], error: type[Exception]
+    asked: dict[str, Any], error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """c1 takes 5 arrays of 16 rows for its 72 rows, c2 one: all 6; more have no places there."""
+    only_first_places(monkeypatch)
     network = chain(8, 8, side=4, kernel=3)
     hardware = machine(chip(1, (2, 3), bandwidth_tile_gb_s=0.65), (16, 32), Timing(step_ns=10.0))
     with pytest.raises(error, match=r"target|interval_ns"):
-        rramalloc.optimize(network, hardware=hardware, placed=True, feeds_back="sequences" in asked, **asked)
+        rramalloc.optimize(
+            network, hardware=hardware, placed=True, feeds_back="sequences" in asked, work=1, **asked
+        )
 
 
 @pytest.mark.parametrize("method", ["milp", "bottleneck", "auto"])
@@ -414,8 +422,8 @@ def test_no_placed_allocation_is_below_a_bound(asked: Question, monkeypatch: pyt
     As a soak of so many problems for each question, of up to 300 allocations, it prints how far the values
     of both are above the least.
     """
-    arrange, enumerated, random = placer.arrange, links.every_choice, Random(f"{asked.objective}")
-    monkeypatch.setattr(placer, "arrange", lambda *given, **more: arrange(*given, **{**more, "work": 0}))
+    enumerated, random = links.every_choice, Random(f"{asked.objective}")
+    only_first_places(monkeypatch)
     most, spare = (300, 7) if SOAK else (25, 2)
     compared, gaps = 0, list[tuple[bool, float]]()
     wanted = 2 * SOAK or 6
