@@ -83,7 +83,7 @@ def test_it_ends_soon_after_its_time(name: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @EVERY
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(random=randoms)
 def test_within_the_problem_and_never_better_than_the_best(name: str, random: Random) -> None:
     case = small_case(random, name)
@@ -101,7 +101,7 @@ def test_within_the_problem_and_never_better_than_the_best(name: str, random: Ra
 
 
 @EVERY
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(random=randoms)
 def test_same_seed_same_answer_in_any_order_of_nodes(name: str, random: Random) -> None:
     case = small_case(random, name)
@@ -118,7 +118,7 @@ def test_same_seed_same_answer_in_any_order_of_nodes(name: str, random: Random) 
 
 
 @pytest.mark.parametrize("name", BASELINES)
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(random=randoms)
 def test_bounds_on_copies_are_kept(name: str, random: Random) -> None:
     case = small_case(random, name)

@@ -91,7 +91,7 @@ def test_a_proof_names_arrays_and_units() -> None:
 def test_objectives_choose_analog_or_digital(objective: Any, kinds: tuple[str, str]) -> None:
     """A product costs 0.5 pJ in a unit, a sixteenth of an array's read of 2 pJ for 256 of them."""
     machine = with_units(8, 1, energy=ENERGY)
-    found = rramalloc.optimize(HAND, hardware=machine, objective=objective, progress=False)
+    found = rramalloc.optimize(HAND, hardware=machine, objective=objective, work=5, progress=False)
     assert tuple(layer.kind for layer in found.layers) == kinds
 
 

@@ -61,7 +61,7 @@ def test_fast_makespans_are_those_of_the_walk(tick: int, data: st.DataObject) ->
 
 
 @PROBLEMS
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
@@ -75,7 +75,7 @@ def test_auto_meets_the_optimum(ops: tuple[str, ...], tick: int, data: st.DataOb
 
 
 @AND_LONG_TIMES
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """The box of a target holds every allocation that meets it; none meets a target without a box."""
@@ -94,7 +94,7 @@ def test_bounder_never_excludes_what_exists(ops: tuple[str, ...], tick: int, dat
 
 
 @PROBLEMS
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     case = data.draw(enumerated(ops=ops, tick=tick))
@@ -112,7 +112,7 @@ def test_branch_and_bound_decides_every_target(ops: tuple[str, ...], tick: int, 
 
 
 @AND_LONG_TIMES
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """Of any width, with any points and choices, of any box: a target that an allocation meets resists."""
@@ -137,7 +137,7 @@ def test_diagrams_never_refute_what_exists(ops: tuple[str, ...], tick: int, data
 
 
 @PROBLEMS
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_diagrams_of_single_allocations_are_exact(
     ops: tuple[str, ...], tick: int, data: st.DataObject
@@ -168,7 +168,7 @@ def test_interval_is_the_smallest(case: Enumerated) -> None:
 
 
 @PROBLEMS
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_fewest_arrays_for_a_target(ops: tuple[str, ...], tick: int, data: st.DataObject) -> None:
     """docs/sources/model.md 8, objective `arrays`."""

@@ -69,7 +69,7 @@ def small(random: Random) -> Problem:
     return random_problem(random, 8, 6, OPS, 6).problem
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(random=randoms)
 def test_retiming_is_exact(random: Random) -> None:
     """What depends on a change is timed again; a change that is undone leaves no trace."""
@@ -177,7 +177,7 @@ class DrawnModes:
 
 
 @pytest.mark.parametrize("tick", [0, 5])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(random=randoms)
 def test_a_change_is_judged_by_the_deadlines_of_its_consumers(tick: int, random: Random) -> None:
     """As by simulating all stages; and what is kept from change to change is as if it were made anew."""
@@ -378,7 +378,7 @@ def test_the_generator() -> None:
         assert int(state[0]) == x
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(random=randoms)
 def test_times_of_checkpoints_hold_for_every_allocation_in_the_box(random: Random) -> None:
     """Least finishes are reached by none earlier; latest finishes by all that meet the target."""

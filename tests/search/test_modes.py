@@ -155,7 +155,7 @@ def examples(
 @pytest.mark.parametrize(("seed", "images"), [*((seed, 1) for seed in range(6)), (30, 4), (31, 4), (32, 6)])
 def test_bounds_hold_and_the_best_modes_are_found(seed: int, images: int) -> None:
     missed = 0
-    for case in examples(seed, 12, images=images):
+    for case in examples(seed, 8, images=images):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
         assert case.problem.arrays(answer.choice.copies, answer.choice.modes) <= case.problem.budget
@@ -170,7 +170,7 @@ def test_bounds_hold_and_the_best_modes_are_found(seed: int, images: int) -> Non
 )
 def test_bounds_hold_with_own_clocks(seed: int, tick: int, images: int) -> None:
     missed = 0
-    for case in examples(seed, 12, tick, 300, images):
+    for case in examples(seed, 8, tick, 300, images):
         check_bounds(case)
         answer = auto.solve(case.problem, Work(work=6, cores=1), 0)
         reached = makespan_of(case.problem.in_modes(answer.choice.modes).graph, answer.choice.copies)

@@ -185,7 +185,7 @@ def by_edge(edges: Sequence[BufferedEdge]) -> dict[tuple[str, str], tuple[int, i
         (IMAGES, "host"),
     ],
 )
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(random=randoms)
 def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: Any, random: Random) -> None:
     """docs/sources/model.md 4, the five formulas; and the largest number of pixels alive at once per edge."""
@@ -212,7 +212,7 @@ def test_equals_a_walk_over_every_pixel(ops: tuple[str, ...], fc: Any, handoff: 
 
 @pytest.mark.parametrize("images", [1, 4])
 @pytest.mark.parametrize("handoff", HANDOFFS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(random=randoms)
 def test_blocks_and_own_clocks_follow_the_definition(random: Random, handoff: Any, images: int) -> None:
     """docs/sources/model.md 10 and 11: batches of blocks in lockstep, each stage with its own period."""

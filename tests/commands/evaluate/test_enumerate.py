@@ -126,7 +126,7 @@ def test_the_best_of_every_task_is_composed(judge: Any) -> None:
     assert table.time_ns == pytest.approx(composed.time_ns)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 99), st.booleans())
 def test_classes_and_compositions_equal_all_ways(compute: int, storage: int, seed: int, routes: bool) -> None:
     """Every way as a table of its own, split by windows and outputs: none is faster, all are counted."""
@@ -170,7 +170,7 @@ def table(parts: list[dict[str, Any]], idle: list[str]) -> Strategy:
     return parse(TypeAdapter(Strategy), {"name": "t", "tasks": {"*": parts}, "idle": idle}, "t")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10**6))
 def test_copies_equal_brute_force(seed: int) -> None:
     random = Random(seed)

@@ -62,7 +62,7 @@ def test_parallel_window_by_hand() -> None:
     assert (window.columns.origin, window.columns.step) == (0, 4)
 
 
-@settings(max_examples=180, deadline=None)
+@settings(max_examples=110, deadline=None)
 @given(randoms)
 def test_any_layer_equals_the_loops(random: Random) -> None:
     """In every mapping, block and storage, transposed or not: the arrays and the reference."""

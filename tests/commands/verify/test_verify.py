@@ -29,7 +29,7 @@ LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 @pytest.mark.parametrize("images", [1, 4])
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(random=randoms)
 def test_any_network_is_equal(images: int, random: Random) -> None:
     """Values, and no window read before its inputs are there; in modes every stage has blocks of its own."""
