@@ -54,7 +54,7 @@ compare resnet8 --arrays 60 --methods balance,uniform -o c.json --figure c.svg
 simulate resnet8 --allocation a.json
 explain resnet8 --allocation a.json --work 1
 pareto resnet8 --arrays 30 --work 1
-place resnet8 --allocation i.json -o p.json
+place resnet8 --allocation i.json --work 0 -o p.json
 verify resnet8 --allocation a.json
 report a.json -o a.html
 export resnet8 --allocation a.json --to csv -o exported

@@ -81,7 +81,7 @@ def test_proven_optima(network: str, arrays: int, optimum: int) -> None:
     assert candidate.lower_bound == optimum
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(random=randoms)
 def test_its_bound_holds_for_every_mode(random: Random) -> None:
     """docs/sources/model.md 10: blocks of all shapes and all copies of small networks, one by one."""

@@ -223,7 +223,7 @@ def case_of(number: int) -> Enumerated:
     return random_case(Random(number))
 
 
-EACH_CASE = pytest.mark.parametrize("number", range(16))
+EACH_CASE = pytest.mark.parametrize("number", range(10))
 VALUES = {"latency": "latency_ns", "interval": "interval_ns", "energy": "energy", "edp": "edp"}
 """Objectives, and what they minimise."""
 NOT_FOUND = {(5, "energy"): 1.02, (5, "edp"): 1.07}

@@ -33,7 +33,7 @@ def least(case: Enumerated, values: np.ndarray, budget: int) -> float:
     return float(values[case.allocations @ case.problem.demand <= budget].min())
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(case=enumerated(), seed=st.integers(0, 3), work=st.sampled_from([2, 20, 2000]))
 def test_every_point_is_there_and_no_bound_is_above_the_optimum(
     case: Enumerated, seed: int, work: int

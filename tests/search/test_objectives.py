@@ -107,7 +107,7 @@ def with_memory(
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["per layer", "shared"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(random=randoms)
 def test_latency_where_memory_lengthens_the_step(shared: bool, random: Random) -> None:
     """Ranges hold the step of every allocation; of all these the search finds the least latency."""

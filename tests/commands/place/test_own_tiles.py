@@ -42,7 +42,7 @@ def test_whole_tiles_hold_all_arrays_and_the_most_copies(random: Random) -> None
     assert count.arrays(most) <= tiles * room < count.arrays(most + 1)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(random=randoms)
 def test_what_optimize_returns_is_placed(random: Random) -> None:
     """Every layer lies in as many tiles of its own as its arrays say, also after moves of pieces."""

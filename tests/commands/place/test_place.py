@@ -40,7 +40,7 @@ def with_demand(*demand: int) -> Network:
     return Network.build("demands", nodes)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(randoms)
 def test_what_optimize_returns_can_be_placed(random: Random) -> None:
     """docs/sources/peers.md: with a chip given, `optimize` must return only what `place` can place."""
@@ -140,7 +140,7 @@ def test_too_many_arrays_are_refused_with_what_is_there() -> None:
         rramalloc.place(with_demand(*[65536] * 9), {}, hardware=huge)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(randoms)
 def test_any_modes_can_be_placed(random: Random) -> None:
     """As many arrays as the model counts."""

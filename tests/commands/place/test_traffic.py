@@ -134,7 +134,7 @@ def test_moves_change_the_cost_and_the_links_as_they_say(random: Random) -> None
     assert counted == pytest.approx(told, abs=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(randoms)
 def test_cost_and_links_are_those_of_every_pair_of_arrays(random: Random) -> None:
     network, hardware = random_network(random, nodes=7, extent=4), machine(random_chip(random), (6, 3))

@@ -65,7 +65,7 @@ def test_transfers_delay_what_reads() -> None:
 
 
 @pytest.mark.parametrize("images", [1, 4])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(random=randoms)
 def test_no_window_is_read_before_its_inputs_arrive(images: int, random: Random) -> None:
     """Each stage's pixels come later by a delay of its own edge to every reader; one tick less is caught."""
