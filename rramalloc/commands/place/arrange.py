@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -378,8 +379,8 @@ class _Placed(NamedTuple):
 class _Improver:
     """Improvement of layouts.
 
-    is_striped: whether copies are cut into stripes; known: layouts that were timed, by their pieces, places
-    and stripes: where pieces are few, most searches end in one that is known.
+    is_striped: whether copies are cut into stripes; known: layouts that were timed, by a hash of their
+    pieces, places and stripes: where pieces are few, most searches end in one that is known.
     """
 
     seed: int
@@ -433,9 +434,8 @@ class _Improver:
         """Return a layout with its byte hops and times."""
         pieces = layout.pieces
         stripes = np.where(pieces.is_whole, 0, np.array(pieces.heights)[pieces.stage])
-        key = np.column_stack(
-            [pieces.stage, pieces.arrays, pieces.copy, stripes, layout.sites[layout.site]]
-        ).tobytes()
+        rows = np.column_stack([pieces.stage, pieces.arrays, pieces.copy, stripes, layout.sites[layout.site]])
+        key = sha256(rows.tobytes()).digest()
         if key not in self.known:
             times = None if self.timer is None else self.timer.of_routes(TileRoutes.of_layout(layout))
             self.known[key] = _Placed(layout, _cost(layout), times)
