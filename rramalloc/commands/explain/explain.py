@@ -37,7 +37,7 @@ from rramalloc.timing.latency_table import LatencyTableLike
 _FIRST_SHARE = 0.5  # of a limit of time, for the search of the allocation that is explained
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
 _PLACED_AGAIN = "its file does not keep the places of its copies: for changes of links they are placed again"
-_PLACED = "the points beside it, and what faster takes, are without the transfer between tiles"
+_NOT_PLACED = "allocations with a copy more or less of a layer were not placed to find the points beside it"
 
 
 def explain(
@@ -174,13 +174,14 @@ def explain(
         check_option("interval", case)
     if source.sequences is not None:
         objective = "latency"
-    neighbours = Neighbours.of(case, timing, objective, ending, seed, on_progress)
+    absolute = Absolute.of(given_allocation.step_time(timing.graph), timing)
+    beside = replace(case, placed=bool(given_allocation.transfer_ns)).with_stages(case.stages)
+    neighbours = Neighbours.of(beside, timing, absolute, objective, ending, seed, on_progress)
     changes = WhatIfs.of(given_allocation, case, objective, ending, seed, on_progress)
     cheaper, faster = neighbours.cheaper(), neighbours.faster()
     sped = None if speedup is None else neighbours.speedup(speedup)
     what_ifs = changes.all(what_if)
     layers = step_layers(case, timing, given_allocation.transfer_ns, neighbours.taken)
-    absolute = Absolute.of(given_allocation.step_time(timing.graph), timing)
     slowest = slowest_layer(layers)
     unit = timing.graph.unit.removesuffix("s")
     return Explanation(
@@ -208,7 +209,7 @@ def explain(
         kinds=changes.kinds(what_ifs),
         warnings=(
             *case.warnings(neighbours.arrays),
-            *((_PLACED,) if given_allocation.transfer_ns else ()),
+            *((f"{left} {_NOT_PLACED}",) if (left := len(neighbours.not_placed)) else ()),
             *((_PLACED_AGAIN,) if given_allocation.transfer_ns and not given_allocation.places else ()),
             *given_allocation.left_out,
             *((_AT_MOST,) if given_allocation.at_most else ()),

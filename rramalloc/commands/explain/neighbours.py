@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import cast
 
 import numpy as np
@@ -18,9 +19,10 @@ from rramalloc.commands.explain.explanation import NOT_TRIED, Change, ExplainedP
 from rramalloc.commands.explain.step_parts import step_layers
 from rramalloc.errors import BudgetError, TargetError
 from rramalloc.rounding import SAME_PRODUCT, SAME_SUM
+from rramalloc.search.links import WithLinks
 from rramalloc.search.menu import all_modes, unlimited
 from rramalloc.search.objective import OBJECTIVES, FewestArrays, Objective, TimeObjective, capped_bound
-from rramalloc.search.problem import Answer, Problem
+from rramalloc.search.problem import Answer, Choice, Problem
 from rramalloc.search.resources import Cost
 from rramalloc.search.target import Target
 from rramalloc.search.work import Tell, Work
@@ -29,6 +31,7 @@ from rramalloc.timing.critical_path import critical_path
 from rramalloc.timing.simulate import ExactTiming, simulate
 from rramalloc.units import area, duration, number_of, plain_quantity, share
 
+_MOST_NEAR = 6  # allocations with a copy more or less that are placed, 0.1 s to 1 s each
 _LESS = 1 - SAME_SUM  # of a time in ns: one that is shorter by less than rounding is no faster
 _MORE = 1 + SAME_SUM  # of a time in ns: one that is longer by less than rounding is no longer
 _BANDWIDTH = "memory.bandwidth_gb_s"
@@ -40,23 +43,28 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 class Neighbours:
     """Searches around one allocation. objective: over any number of arrays, on as many chips.
 
-    numbers: arrays of every kind on the chip, where it has several and says how many; tell: callback that
-    gets the progress of every search.
+    With links it is over the arrays of the chip, each point is placed, and values are those with transfers.
+    value: of the allocation, on its own places; numbers: arrays of every kind on the chip, where it has
+    several and says how many; tell: callback that gets the progress of every search; not_placed: allocations
+    near by that some search left out, as they were too many or no work was left.
     """
 
     case: Case
     timing: ExactTiming
     objective: TimeObjective
+    value: float
     stop: Work
     seed: int
     numbers: Mapping[str, int]
     tell: Tell | None = None
+    not_placed: set[bytes] = field(default_factory=set, init=False)
 
     @classmethod
     def of(
         cls,
         case: Case,
         timing: ExactTiming,
+        absolute: Absolute,
         objective: ExplainedObjective,
         stop: Work,
         seed: int,
@@ -64,16 +72,24 @@ class Neighbours:
     ) -> Neighbours:
         """Return the searches of a case. Raises BudgetError, SpecError.
 
-        Kinds of arrays are counted by area, any number of each; without areas their numbers hold.
+        Kinds of arrays are counted by area, any number of each; without areas, or with links, their numbers
+        hold.
         """
         kinds = case.hardware.kinds or ()
         numbers = {kind.name: kind.arrays for kind in kinds if kind.arrays is not None}
-        if case.hardware.counts_area:
+        if case.hardware.counts_area and not case.placed:
             free = tuple(kind.model_copy(update={"arrays": None}) for kind in kinds)
             case = case.on(case.hardware.model_copy(update={"kinds": free}))
-        problem = unlimited(case.problem(MAX_ARRAYS))
-        of_time = cast("TimeObjective", OBJECTIVES[objective](problem))
-        return cls(case, timing, of_time, stop, seed, numbers, tell)
+        on_chip = case.problem(MAX_ARRAYS)
+        problem = unlimited(on_chip)
+        if case.placed:
+            problem = replace(problem, budget=min(problem.budget, on_chip.budget))
+        counted = _counted(problem, OBJECTIVES[objective])
+        of_time = cast("TimeObjective", OBJECTIVES[objective](counted.problem))
+        of_time.unit = counted.unit
+        steps = timing.interval if objective == "interval" else timing.makespan
+        value = steps * (absolute.step_ns or 1) if case.placed else of_time.value_of(timing)
+        return cls(case, timing, of_time, value, stop, seed, numbers, tell)
 
     @property
     def problem(self) -> Problem:
@@ -100,11 +116,6 @@ class Neighbours:
         resources = self.problem.resources
         in_unit = point.arrays if point.area_um2 is None or resources.unit == "arrays" else point.area_um2
         return Cost(round(in_unit * resources.per_unit))
-
-    @property
-    def value(self) -> float:
-        """The objective of the allocation."""
-        return self.objective.value_of(self.timing)
 
     def cheaper(self) -> Neighbour:
         """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
@@ -136,7 +147,7 @@ class Neighbours:
     @property
     def _within(self) -> str:
         """Limit of arrays above which nothing was searched, in words; "" if there is none."""
-        words = self.problem.resources.beyond(self.problem.budget)
+        words = "of the chip" if self.case.placed else self.problem.resources.beyond(self.problem.budget)
         return f" {words}" if words else ""
 
     def _bound(self, cost: float) -> dict[str, float]:
@@ -214,13 +225,49 @@ class Neighbours:
         """Return the answer to an objective, with as much work as all of these searches have."""
         stop = self.stop.nested(self.stop.work).reporting_to(self.tell, what)
         try:
+            if isinstance(objective, WithLinks):
+                return self._placed(objective, stop)
             return objective.solve(stop, self.seed)
         finally:
             self.stop.charge(stop.spent_s)
 
+    @cached_property
+    def _near(self) -> list[Choice]:
+        """The allocations with one copy more or less of one layer."""
+        graph = self.timing.graph
+        change = np.eye(len(graph.names), dtype=np.int64)[graph.weighted]
+        rows = self.timing.copies + np.concatenate((-change, change))
+        possible = ((rows > 0) & (rows <= graph.most_copies)).all(axis=1)
+        every = [self.problem.choice(row, graph.modes) for row in rows[possible]]
+        return [each for each in every if self.problem.keeps_limits(each.copies, each.modes)]
+
+    def _placed(self, objective: WithLinks, stop: Work) -> Answer:
+        """Return the best of the answer without links and of the allocations near by that are placed.
+
+        A target that none of these reaches is walked to.
+        """
+        near = [each for each in self._near if objective.problem.holds(each.copies, each.modes)]
+        near = [each for each in near if objective.alone.allows(each)]
+        near.sort(key=lambda each: (objective.alone.value(each), each.makespan))
+
+        def key(found: Choice) -> tuple[float, ...]:
+            """Return what is the least of the best, placed with as much work as pays."""
+            return objective.key(objective.placer.placed(found, stop, again=True))
+
+        keys = {each.identity: key(each) for each in near[:_MOST_NEAR] if not stop.is_used_up}
+        self.not_placed.update(each.identity for each in near if each.identity not in keys)
+        reaching = [each for each in near if each.identity in keys and not keys[each.identity][0]]
+        if objective.target is not None and not reaching:
+            return objective.solve(stop, self.seed)
+        answer = objective.alone.solve(stop.nested(stop.work), self.seed)
+        best = min((*reaching, self.problem.choice(answer.choice.copies, answer.choice.modes)), key=key)
+        bound = objective.in_unit(answer.lower_bound)
+        proof = f"bound {plain_quantity(bound, objective.unit)} without transfer: {answer.proof}"
+        return objective.no_worse(replace(answer, choice=best, lower_bound=bound, proof=proof), stop)
+
     def _fastest(self, problem: Problem) -> ExplainedPoint:
         """Return the fastest point of a problem, with the bound of its value."""
-        found = self._solved(type(self.objective)(problem), "the next faster point")
+        found = self._solved(_counted(problem, type(self.objective)), "the next faster point")
         return self._point(problem, found, value_bound=found.lower_bound)
 
     def _fewest(self, problem: Problem, target: float) -> ExplainedPoint:
@@ -236,7 +283,8 @@ class Neighbours:
             goal = Target(target_interval_ns=target) if unit == "ns" else Target(target_interval=steps)
         else:
             goal = Target(target_ns=target) if unit == "ns" else Target(target_steps=steps)
-        found = self._solved(FewestArrays(problem, goal), "the fewest arrays of a point")
+        fewest = _counted(problem, partial(FewestArrays, target=goal))
+        found = self._solved(fewest, "the fewest arrays of a point")
         least = (found.lower_bound or 1) * problem.resources.per_unit
         return self._point(problem, found, **self._bound(least))
 
@@ -251,7 +299,7 @@ class Neighbours:
         """Return an allocation as a point, simulated again and checked."""
         checked = check_answer(problem, found, problem.budget, "explain")
         timing = checked.timing
-        value = self.objective.value_of(checked.timing)
+        value = _counted(problem, type(self.objective)).value_of(checked.timing)
         tiles = _tiles(self.case, checked)
         chip = self.case.hardware.chip
         return ExplainedPoint(
@@ -416,6 +464,11 @@ class Neighbours:
         if hardware.memory.scope == "per_layer":
             return max(times)
         return max(times) * int(graph.weighted.sum()) if hardware.own_clock else sum(times)
+
+
+def _counted(problem: Problem, make: Callable[[Problem], Objective]) -> Objective:
+    """Return an objective of a problem, with links if it counts them."""
+    return make(problem) if problem.placer is None else WithLinks(problem, make)
 
 
 def _tiles(case: Case, checked: CheckedTiming) -> int | None:
