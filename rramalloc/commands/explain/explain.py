@@ -37,7 +37,6 @@ from rramalloc.timing.latency_table import LatencyTableLike
 _FIRST_SHARE = 0.5  # of a limit of time, for the search of the allocation that is explained
 _AT_MOST = "the points beside it, and what faster takes, need not keep to what --at-most limits"
 _PLACED_AGAIN = "its file does not keep the places of its copies: for changes of links they are placed again"
-_NOT_PLACED = "allocations with a copy more or less of a layer were not placed to find the points beside it"
 
 
 def explain(
@@ -209,7 +208,7 @@ def explain(
         kinds=changes.kinds(what_ifs),
         warnings=(
             *case.warnings(neighbours.arrays),
-            *((f"{left} {_NOT_PLACED}",) if (left := len(neighbours.not_placed)) else ()),
+            *neighbours.left_out,
             *((_PLACED_AGAIN,) if given_allocation.transfer_ns and not given_allocation.places else ()),
             *given_allocation.left_out,
             *((_AT_MOST,) if given_allocation.at_most else ()),

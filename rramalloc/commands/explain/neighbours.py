@@ -117,6 +117,14 @@ class Neighbours:
         in_unit = point.arrays if point.area_um2 is None or resources.unit == "arrays" else point.area_um2
         return Cost(round(in_unit * resources.per_unit))
 
+    @property
+    def left_out(self) -> list[str]:
+        """A warning of the allocations that were not placed, if there are any."""
+        words = number_of(len(self.not_placed), "allocation")
+        verb = "was" if len(self.not_placed) == 1 else "were"
+        words += f" with a copy more or less of a layer {verb} not placed to find the points beside it"
+        return [words] if self.not_placed else []
+
     def cheaper(self) -> Neighbour:
         """Return the fastest point with fewer arrays, and of those the one with the fewest arrays."""
         if self.stop.out_of_time:

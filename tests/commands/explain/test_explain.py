@@ -10,6 +10,7 @@ import pytest
 
 import rramalloc
 from rramalloc import Explanation, Network
+from rramalloc.commands.place import placer
 from rramalloc.errors import SpecError
 from rramalloc.timing.critical_path import slack_of_stages
 from rramalloc.timing.simulate import simulate
@@ -263,6 +264,65 @@ def test_transfer_of_a_placement_is_a_part_and_arrays_are_in_tiles(tmp_path: Pat
     assert made.faster.point is not None
     assert (made.faster.point.tiles, made.faster.point.chips) == (made.faster.point.arrays, 1)
     assert not any("transfer" in warning for warning in made.warnings)
+
+
+TWO_TILES = """
+[timing]
+step_ns = 4.0
+[chip]
+arrays_per_tile = 2
+tiles = [1, 2]
+hop_ns_tile = 3.0
+bandwidth_tile_gb_s = {gb_s}
+"""
+
+
+def test_a_point_beside_a_placed_allocation_is_timed_with_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both layers in one tile: 5 steps of 4 ns, 20 ns. Two copies of each take 3 steps, 12 ns without links.
+
+    They fill both tiles; each copy of conv1 sends 8 of its 16 bytes to the other tile: 3 + 8 / 2 = 7 ns a
+    step, 21 ns, slower than 20; at 4 GB/s 5 ns a step, 15 ns. Three arrays take 5 steps.
+    """
+    monkeypatch.setattr(placer, "TRIES_THAT_PAY", 1)  # of a minimum that one finds
+    network = chain((16, 1), (16, 1), channels=16)
+    found = dict[float, Explanation]()
+    for gb_s in (2.0, 4.0):
+        hardware = machine(tmp_path, TWO_TILES.format(gb_s=gb_s))
+        placed = rramalloc.optimize(network, 2, hardware=hardware, placed=True, work=1)
+        found[gb_s] = rramalloc.explain(network, allocation=placed, work=1, what_if=(), speedup=1.3)
+        assert (found[gb_s].value, found[gb_s].unit, found[gb_s].cheaper.proven) == (20, "ns", True)
+    slow, fast = found.values()
+    assert slow.speedup is not None
+    assert (slow.faster.point, slow.faster.proven, slow.speedup.point) == (None, False, None)
+    assert "none takes less than 12 ns" in slow.faster.words
+    for told in (fast.faster, fast.speedup):
+        assert told is not None
+        assert told.point is not None
+        assert (told.point.copies, told.point.value) == ({"conv1": 2, "conv2": 2}, 15)
+    (left_out,) = fast.warnings  # with 1 unit of work
+    assert left_out.startswith("1 allocation with a copy more or less of a layer was not placed")
+
+
+def test_the_value_of_a_point_is_that_of_its_placement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `place` times its copies."""
+    monkeypatch.setattr(placer, "TRIES_THAT_PAY", 1)
+    network = chain((16, 1), (16, 1), channels=16)
+    hardware = machine(tmp_path, TWO_TILES.format(gb_s=1.0))
+    placed = rramalloc.optimize(network, 4, copies=["conv1=2"], hardware=hardware, placed=True, work=1)
+    made = rramalloc.explain(network, allocation=placed, work=1, what_if=())
+    assert made.value == placed.latency_ns
+    points = [told.point for told in (made.cheaper, made.faster) if told.point is not None]
+    assert points
+    for point in points:
+        timed = rramalloc.place(network, point.copies, hardware=hardware).latency_ns
+        assert timed is not None
+        assert point.value == pytest.approx(timed)
+        assert point.value_bound is not None
+        assert point.value_bound <= point.value
 
 
 def test_an_allocation_keeps_its_limits_and_its_objective(tmp_path: Path) -> None:
