@@ -246,11 +246,12 @@ bandwidth_tile_gb_s = 2.0
 """
 
 
-def test_links_are_tried_where_transfer_is_counted(tmp_path: Path) -> None:
+def test_links_are_tried_where_transfer_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two layers of an array in two tiles: a step takes a hop of 3 ns and 16 bytes at 2 bytes a ns, 11 ns.
 
     4 windows take 5 steps, 55 ns: with a hop of 1.5 ns 47.5 ns, with 4 bytes a ns 35 ns.
     """
+    monkeypatch.setattr(placer, "TRIES_THAT_PAY", 1)
     network, hardware = chain((16, 1), (16, 1), channels=16), machine(tmp_path, LINKS)
     placed = rramalloc.optimize(network, 2, hardware=hardware, placed=True, work=1)
     assert placed.latency_ns == 55.0
