@@ -12,6 +12,7 @@ from placement import hardware
 
 import rramalloc
 from rramalloc.hardware.hardware import Hardware
+from rramalloc.units import plain_quantity
 
 NETWORKS = (
     *(("resnet18", "own", "x1.1"), ("alexnet", "own", "x2"), ("inception_v1", "own", "x2")),
@@ -20,6 +21,8 @@ NETWORKS = (
 GB_S = (1.0, 4.0, 16.0)
 SMALLER = (("alexnet", "own", "x2", 1.0), ("squeezenet", "own", "x2", 1.0), ("resnet18", "own", "x1.1", 1.0))
 """Networks and links of fronts and sizes, which place many allocations each."""
+ENERGIES = ("energy", "edp")
+"""Objectives of the hardware that has energies."""
 WORK = 40  # of each search
 SLOWER = 1.3  # times the latency without links, that a chip may have
 
@@ -53,15 +56,18 @@ def objective_row(row: Row, machine: Hardware) -> Row:
     alone = rramalloc.optimize(row.network, row.budget, **asked)
     placement = rramalloc.place(row.network, alone, hardware=machine)
     together = rramalloc.optimize(row.network, row.budget, placed=True, **asked)
-    values = {
-        "latency": (alone.latency_ns, placement.latency_ns, together.latency_ns),
-        "interval": (
-            placement.interval_ns_alone,
-            placement.interval_ns,
-            together.interval * (together.step_ns or 0.0),
-        ),
-    }[row.question]
-    without, after, found = (value or 0.0 for value in values)
+    values: Sequence[float | None]
+    if row.question == "interval":
+        interval_ns = together.interval * (together.step_ns or 0.0)
+        values = placement.interval_ns_alone, placement.interval_ns, interval_ns
+    elif row.question == "latency":
+        values = alone.latency_ns, placement.latency_ns, together.latency_ns
+    else:  # what `place` does not say of an allocation
+        name = {"energy": "energy_pj", "edp": "edp"}[row.question]
+        values = getattr(alone, name), None, getattr(together, name)
+    without, after, found = values
+    assert without is not None
+    assert found is not None
     bound = found * (1 - together.gap)
     work_s = together.work_s or 0.0
     return replace(
@@ -108,7 +114,7 @@ ROWS: dict[str, Callable[[Row, Hardware], Row]] = {"front": front_row, "size": s
 def run(network: str, name: str, budget: str, gb_s: float, question: str) -> list[Row]:
     """Answer one question without links and with them."""
     machine = hardware(name, timed=True).with_values({"chip.bandwidth_tile_gb_s": gb_s})
-    unit = {"front": "points", "size": "arrays"}.get(question, "ns")
+    unit = {"front": "points", "size": "arrays", "energy": "pJ", "edp": "pJ ns"}.get(question, "ns")
     row = Row(network, name, budget, gb_s, question, unit, 0.0, None, 0.0, 0.0, 0.0, 0.0)
     return [ROWS.get(question, objective_row)(row, machine)]
 
@@ -143,7 +149,7 @@ def body(rows: Sequence[Row]) -> Iterator[str]:
             "hardware",
             "GB/s",
             "objective",
-            "alone, us",
+            "alone",
             "placed after",
             "with links",
             "bound",
@@ -153,10 +159,12 @@ def body(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         if row.question in ROWS:
             continue
-        factors = [f"x{(value or 0.0) / row.alone:.2f}" for value in (row.after, row.together, row.bound)]
+        values = (row.after, row.together, row.bound)
+        factors = ["" if value is None else f"x{value / row.alone:.2f}" for value in values]
         cells = [f"{row.network} {row.budget}", row.hardware, f"{row.gb_s:g}", row.question]
         work = f"{row.work_alone_s:.1f}, {row.work_s:.1f}"
-        table.append([*cells, f"{row.alone / 1000:,.1f}", *factors, work])
+        alone = plain_quantity(row.alone, row.unit)
+        table.append([*cells, alone, *factors, work])
     yield from markdown(table)
     yield ""
     yield (
@@ -182,6 +190,7 @@ STUDY = Study(
     cases=[
         *((*case, gb_s, "latency") for case, gb_s in product(NETWORKS, GB_S)),
         *((*case, min(GB_S), "interval") for case in NETWORKS),
+        *((*case, min(GB_S), asked) for case, asked in product(NETWORKS, ENERGIES) if case[1] == "isaac"),
         *((*case, asked) for case, asked in product(SMALLER, ROWS)),
     ],
     measure=run,

@@ -8,9 +8,11 @@ what is placed. One exception: slower links lower the power, so its limit is lef
 The search walks. First the answer without links is placed; where that hides its transfers, it is the answer.
 Else allocations of rising numbers of arrays are placed, minimum * 1.25^(k/2), which are the same for every
 budget and take the same work each, so that a larger budget first repeats a smaller one's and no value rises
-with the budget. At every number the best allocation without links is placed, and the best for the transfers
-of the best placement so far, which takes copies from stages that load links. Of a small problem each
-allocation is placed that may be the best, step after step of the walk, in a step the fastest first.
+with the budget. Between the first two of them, where a few arrays hold many copies of the layers that take
+longest, what is best with 1, 2, 4, 8 ... arrays more than the fewest is placed quickly. At every number the
+best allocation without links is placed, and the best for the transfers of the best placement so far, which
+takes copies from stages that load links. Of a small problem each allocation is placed that may be the best,
+step after step of the walk, in a step the fastest first.
 """
 
 from __future__ import annotations
@@ -330,12 +332,15 @@ class _Walk:
         """
         missed, budget = self.objective.problem.minimum, self.objective.problem.budget
         has_target = self.objective.target is not None
-        for arrays in (*self._numbers(), *([budget] if has_target else [])):
+        numbers = self._numbers()
+        to_second = min(budget - missed, int((_GROWTH - 1) * missed))
+        first = [Cost(missed + 2**power) for power in range(to_second.bit_length())]
+        for arrays in (*numbers, budget) if has_target else sorted({*numbers, *first}):
             if self.is_late:
                 break
             if self.is_over and arrays < _FAR * missed:
                 continue
-            if self._try(arrays) and has_target:
+            if self._try(arrays, again=has_target or arrays in numbers) and has_target:
                 self._bisect(missed, arrays)
                 break
             missed = arrays
@@ -378,10 +383,10 @@ class _Walk:
                 return
             missed, met = (missed, middle) if self._try(middle) else (middle, met)
 
-    def _try(self, arrays: Cost) -> bool:
+    def _try(self, arrays: Cost, *, again: bool = True) -> bool:
         """Place the best of so many arrays, without links and with those of the best placement so far.
 
-        Returns True if one of them is allowed.
+        again: place the leader with as much work as pays. Returns True if it is allowed.
         """
         alone = replace(self.objective.alone.problem, budget=arrays)
         problem = alone
@@ -401,7 +406,7 @@ class _Walk:
             if problem is not alone and self.key == before:
                 break
             problem = self.best[0].applied_to(alone)
-        return self.place_leader_again()
+        return again and self.place_leader_again()
 
     def _least(self, found: Choice) -> _Key:
         """Return the least key that a placement of an allocation can have."""

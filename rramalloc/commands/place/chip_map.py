@@ -20,6 +20,7 @@ _FRAME = "#9aa3ad"
 _TILE = 0.92  # side of a tile where tiles are 1 apart
 _BOX = 0.47 * _TILE  # half the side of the box of an array where a tile holds one
 _MOST_FRAMES = 4000  # tiles that are drawn as frames
+_MOST_WIDER = 1000  # places that a tile is drawn wider than a square, to fill its last row
 _MOST_NUMBERED = 400  # filled tiles up to which each has the number of its layer with most arrays
 _LEAST_NUMBERED = 0.3  # share of a tile that must be filled for a number to stand in it
 _DIGIT = 7  # pixels of a digit of a number in a tile; no number is less high than two of them are wide
@@ -166,7 +167,7 @@ def _arrays(drawing: _Map) -> tuple[Marks, str]:
     beyond = set[int]()
     for room in set(drawing.rooms.values()):
         least = math.ceil(math.sqrt(room))
-        over, wide = min((-room % wide, wide) for wide in range(least, 2 * least + 1))
+        over, wide = min((-room % wide, wide) for wide in range(least, least + min(least, _MOST_WIDER) + 1))
         grids[room] = wide, -(-room // wide)
         beyond.add(over)
     for array in drawing.placement.arrays:

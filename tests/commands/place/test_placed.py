@@ -287,6 +287,32 @@ def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPat
         latest = found.latency_ns
 
 
+def test_a_few_arrays_more_than_the_fewest_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifteen arrays more than 194: seven copies more of the first layer, 2 arrays each and 64 of 65 pixels.
+
+    One copy takes 64 steps for them, eight copies 8, each with its hops of 50 ns. The fastest point of the
+    front is as fast.
+    """
+    only_first_places(monkeypatch)
+    monkeypatch.setattr(links, "_MOST_TIMED", 0)  # no enumeration
+    nodes = [
+        {"name": "image", "op": "input", "shape": [16, 8, 8]},
+        {"name": "first", "op": "conv", "inputs": ["image"], "kernel": 1, "out_channels": 32},
+        {"name": "last", "op": "conv", "inputs": ["first"], "kernel": 8, "out_channels": 36},
+    ]
+    asked: dict[str, Any] = {"hardware": machine(chip(8, (6, 6), hop_ns_tile=50.0), (32, 16), STEP)}
+    network = Network.build("few", nodes)
+    least = Case.of(network, asked).minimum
+    one = rramalloc.optimize(network, least, placed=True, work=1, **asked).latency_ns
+    more = rramalloc.optimize(network, least + 15, placed=True, work=1, **asked).latency_ns
+    front = rramalloc.pareto(network, least + 15, placed=True, work=1, **asked)
+    assert one is not None
+    assert more is not None
+    assert least == 2 + 64 * 3
+    assert more < one / 3
+    assert min(point.latency_ns or math.inf for point in front.points) <= more * (1 + 1e-9)
+
+
 BY_HAND = Hardware.model_validate(
     {
         "name": "by hand",
