@@ -254,11 +254,14 @@ bandwidth_tile_gb_s = 0.1
 """
 
 
-def test_transfer_of_a_placement_is_a_part_and_arrays_are_in_tiles(tmp_path: Path) -> None:
+def test_transfer_of_a_placement_is_a_part_and_arrays_are_in_tiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placer, "TRIES_THAT_PAY", 1)
     network, hardware = chain((16, 1), (16, 1)), machine(tmp_path, CHIP)
-    allocation = rramalloc.optimize(network, 4, hardware=hardware, placed=True)
+    allocation = rramalloc.optimize(network, 4, hardware=hardware, placed=True, work=1)
     assert allocation.placed is not None
-    made = rramalloc.explain(network, allocation=allocation)
+    made = rramalloc.explain(network, allocation=allocation, work=1, what_if=())
     assert {each.name: each.transfer_ns for each in made.layers} == allocation.placed.transfer_ns
     assert (made.step_ns, made.latency_ns) == (allocation.step_ns, allocation.latency_ns)
     assert layer(made, "conv1").binds == "transfer"
