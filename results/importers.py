@@ -54,6 +54,11 @@ MODELS = (
     "wavenet",
     "siamese",
     "focus",
+    "frames_mean",
+    "spiking",
+    "videomae",
+    "timesformer",
+    "vivit",
     "bert",
 )
 """Of results/models.py."""
@@ -61,7 +66,10 @@ MODELS = (
 
 @dataclass(frozen=True)
 class Read:
-    """What became of a model; beforehand: weights and MACs of layers on constants; error: of a refusal."""
+    """What became of a model.
+
+    beforehand: weights and MACs of layers on constants; images: most of a node; error: of a refusal.
+    """
 
     stages: int = 0
     weights: int = 0
@@ -69,6 +77,7 @@ class Read:
     beforehand: tuple[int, int] = (0, 0)
     barriers: int = 0
     steps: int = 0
+    images: int = 1
     error: str = ""
 
     @classmethod
@@ -89,6 +98,7 @@ class Read:
                 sum(item.macs or 0 for item in coverage.precomputed),
             ),
             barriers=len(coverage.barriers),
+            images=max(shape.images for shape in network.shapes.values()),
             steps=simulate(graph, np.ones(len(graph.names), dtype=np.int64)).makespan,
         )
 
@@ -97,7 +107,8 @@ class Read:
 class Row:
     """A model: transformer blocks in it, what both importers read, and PyTorch's counts.
 
-    beforehand_*: of layers on constants; refused: why it was not read.
+    beforehand_*: of layers on constants; images*: most that a node computes through the same weights; refused:
+    why it was not read.
     """
 
     model: str
@@ -112,6 +123,8 @@ class Row:
     barriers_torch: int
     steps: int
     steps_torch: int
+    images: int
+    images_torch: int
     refused: str
 
 
@@ -129,7 +142,7 @@ def run(name: str) -> list[Row]:
     row = Row(
         name, models.MODELS[name].blocks, onnx.stages, onnx.weights, onnx.macs, *other.beforehand,
         agrees(counts, onnx, other), onnx.barriers, other.barriers, onnx.steps, other.steps,
-        onnx.error or other.error,
+        onnx.images, other.images, onnx.error or other.error,
     )  # fmt: skip
     return [row]
 
@@ -150,11 +163,13 @@ def missing() -> str:
 def answer(rows: Sequence[Row]) -> str:
     """Return how many models agree."""
     equal = sum(row.agrees and not row.refused for row in rows)
-    steps = sum(row.steps == row.steps_torch for row in rows if not row.refused)
+    read = [row for row in rows if not row.refused]
+    steps = sum((row.steps, row.images) == (row.steps_torch, row.images_torch) for row in read)
+    several = sum(row.images > 1 for row in read)
     return (
         f"**{equal} of {len(rows)} models have the weights and MACs of PyTorch's counters from both "
         f"sides**, {steps} the "
-        "same steps."
+        f"same steps and images; {several} of them compute several images through the same weights."
     )
 
 
@@ -162,7 +177,8 @@ NOTES = """\
 Each model is exported by PyTorch (`torch.onnx.export` and `torch.export`), read from both files, and
 compared with PyTorch's own counters: weights and multiply-accumulates of all layers with matrices, without
 biases and tables. Steps: one copy of every stage, fully connected layers on the arrays. Barriers: nodes that
-wait for all pixels of an input whose pixels come one by one. Transformer blocks are those of the model.
+wait for all pixels of an input whose pixels come one by one. Images: most that a layer computes through the
+same weights (frames of a video, time steps, tubelets in time). Transformer blocks are those of the model.
 Weights are random.
 """
 
@@ -171,15 +187,16 @@ def body(rows: Sequence[Row]) -> Iterator[str]:
     """Yield what is compared, the table, and what is exceptional."""
     yield NOTES
     heads = ["model", "stages", "weights", "MACs", "equal to the counters"]
-    table = [[*heads, "barriers: ONNX", "PyTorch", "steps: ONNX", "PyTorch"]]
+    table = [[*heads, "barriers: ONNX", "PyTorch", "steps: ONNX", "PyTorch", "images"]]
     for row in rows:
         blocks = f" ({row.blocks} blocks)" if row.blocks else ""
         if row.refused:
-            table.append([f"{row.model}{blocks}", f"refused: {row.refused}", *[""] * 7])
+            table.append([f"{row.model}{blocks}", f"refused: {row.refused}", *[""] * 8])
             continue
         counts = [f"{row.stages}", f"{row.weights:,}", f"{row.macs:,}", "yes" if row.agrees else "**no**"]
         waits = [str(row.barriers), str(row.barriers_torch), f"{row.steps:,}", f"{row.steps_torch:,}"]
-        table.append([f"{row.model}{blocks}", *counts, *waits])
+        images = str(row.images) if row.images == row.images_torch else f"{row.images}, {row.images_torch}"
+        table.append([f"{row.model}{blocks}", *counts, *waits, images])
     yield from markdown(table)
     weights, macs = sum(row.beforehand_weights for row in rows), sum(row.beforehand_macs for row in rows)
     yield from (

@@ -118,6 +118,39 @@ class Focus(nn.Module):
         return self.third(torch.cat([nn.functional.interpolate(small, scale_factor=2), x], 1))
 
 
+class FramesMean(nn.Module):
+    """A trunk over every frame of a video, and the mean over frames, as in temporal segment networks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trunk = torchvision("resnet18", num_classes=16)()
+
+    def forward(self, x: Any) -> Any:
+        return self.trunk(x.flatten(0, 1)).unflatten(0, x.shape[:2]).mean(1)
+
+
+class Spiking(nn.Module):
+    """Four time steps in the batch of two convolutions, whose neurons leak from one step to the next."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 8, 3, 1, 1), nn.Conv2d(8, 16, 3, 2, 1)
+        self.head = nn.Linear(16 * 8 * 8, 10)
+
+    def leaked(self, x: Any) -> Any:
+        level, spikes = torch.zeros_like(x[0]), []
+        for step in range(4):
+            level = 0.5 * level + x[step]
+            spikes.append((level > 1).to(x.dtype))
+            level = level * (1 - spikes[-1])
+        return torch.stack(spikes)
+
+    def forward(self, x: Any) -> Any:
+        x = self.leaked(self.first(x).unflatten(0, (4, 1))).flatten(0, 1)
+        x = self.leaked(self.second(x).unflatten(0, (4, 1))).flatten(0, 1)
+        return self.head(x.flatten(1)).mean(0)
+
+
 def vision_models() -> Any:
     """The models of torchvision. Where it is compiled for another PyTorch, declared operators are enough."""
     try:
@@ -174,7 +207,25 @@ def bert() -> nn.Module:
     return Picked(BertModel(config, add_pooling_layer=False), lambda made: made.last_hidden_state)
 
 
+def transformers(name: str, **fields: Any) -> Made:
+    """A small video transformer of Hugging Face: 8 frames of 64 x 64 pixels."""
+
+    def make() -> nn.Module:
+        vision_models()
+        import transformers as library
+
+        config = getattr(library, f"{name}Config")(
+            hidden_size=64, num_hidden_layers=2, num_attention_heads=4, intermediate_size=128, image_size=64,
+            num_frames=8, attn_implementation="eager", **fields,
+        )  # fmt: skip
+        pooler: dict[str, Any] = {"add_pooling_layer": False} if name == "Vivit" else {}
+        return Picked(getattr(library, f"{name}Model")(config, **pooler), lambda made: made.last_hidden_state)
+
+    return make
+
+
 IMAGE = (1, 3, 224, 224)
+VIDEO = (1, 8, 3, 64, 64)
 SMALL = (1, 3, 64, 64)
 MODELS: dict[str, Model] = {
     "alexnet": Model(torchvision("alexnet"), IMAGE),
@@ -220,6 +271,11 @@ MODELS: dict[str, Model] = {
     "wavenet": Model(WaveNet, (1, 1, 256)),
     "siamese": Model(Siamese, (1, 6, 64, 64)),
     "focus": Model(Focus, SMALL),
+    "frames_mean": Model(FramesMean, VIDEO),
+    "spiking": Model(Spiking, (4, 2, 16, 16)),
+    "videomae": Model(transformers("VideoMAE", patch_size=16, tubelet_size=2), VIDEO, blocks=2),
+    "timesformer": Model(transformers("Timesformer", patch_size=16), VIDEO, blocks=2),
+    "vivit": Model(transformers("Vivit", tubelet_size=[2, 16, 16]), VIDEO, blocks=2),
     "bert": Model(bert, (1, 32), blocks=2, tokens=100),
 }
 
