@@ -107,8 +107,8 @@ class Read:
 class Row:
     """A model: transformer blocks in it, what both importers read, and PyTorch's counts.
 
-    beforehand_*: of layers on constants; images*: most that a node computes through the same weights; refused:
-    why it was not read.
+    beforehand_*: of layers on constants; images*: most that a node computes through the same weights;
+    refused: why it was not read.
     """
 
     model: str
