@@ -45,21 +45,24 @@ _SEED_AGAIN = 1000  # where one more is looked for
 _MANY_MOVES = 4000  # copies times tiles, beyond which placing again is one more try: several take seconds
 
 
+_Key = tuple[bytes, bool, bool]
+"""Identity of an allocation, whether its interval is minimised, and whether it was placed again."""
+
+
 @dataclass(frozen=True, eq=False)
 class CasePlacer:
     """The `Placer` of a case.
 
-    of_interval: whether the interval is minimised, in place of the latency.
+    of_interval: whether the interval is minimised, in place of the latency. What was placed again is
+    remembered beside what was placed first: a quick placement does not depend on what was asked before.
     Raises SpecError if the hardware lacks [chip] or all of its times and bandwidths, or [timing] without
     measured step times; UnsupportedError for kinds of arrays.
     """
 
     case: Case
     of_interval: bool = False
-    _known: dict[tuple[bytes, bool], tuple[Arrangement, tuple[LayerPlaces, ...], bool]] = field(
-        default_factory=dict
-    )
-    _charged_s: dict[tuple[bytes, bool, bool], float] = field(default_factory=dict)
+    _known: dict[_Key, tuple[Arrangement, tuple[LayerPlaces, ...], bool]] = field(default_factory=dict)
+    _charged_s: dict[_Key, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_command("place", "--placed", self.case)
@@ -73,7 +76,7 @@ class CasePlacer:
     @property
     def placed_count(self) -> int:
         """Number of allocations that were placed."""
-        return len(self._known)
+        return len({key[:2] for key in self._known})
 
     def for_interval(self) -> CasePlacer:
         """Return the same placer for the least interval."""
@@ -89,9 +92,12 @@ class CasePlacer:
         problem = replace(of_case.problem.in_modes(of_case.modes), placer=None)
         if problem.step_time is None:
             raise AssertionError("checked before")
-        key = found.identity, self.of_interval
-        known, stop = self._known.get(key), stop or Work()
+        identity, stop = found.identity, stop or Work()
         begun_s = stop.spent_s
+        key = identity, self.of_interval, again
+        known = self._known.get((identity, self.of_interval, False))
+        if not quick:
+            known = self._known.get((identity, self.of_interval, True), known)
         if known is None or (again and not known[2] and known[0].slower > 1 + SAME_SUM):
             timer = TransferTimer(
                 problem.graph, found.copies, problem.step_time, case.hardware, self.of_interval
@@ -116,9 +122,9 @@ class CasePlacer:
                 arranged = known[0]
             places = places_in_result(arranged.layout, problem.on_arrays.graph.names)
             known = self._known[key] = arranged, places, not quick
-            self._charged_s[(*key, again)] = stop.spent_s - begun_s
+            self._charged_s[key] = stop.spent_s - begun_s
         else:  # as `Placer.placed`
-            stop.charge(self._charged_s.get((*key, again), 0.0))
+            stop.charge(self._charged_s.get(key, 0.0))
         arranged, times = known[0], known[0].times
         if times is None:
             raise AssertionError("a timer was given")

@@ -287,6 +287,20 @@ def test_no_value_rises_with_the_arrays(seed: int, monkeypatch: pytest.MonkeyPat
         latest = found.latency_ns
 
 
+def test_a_quick_placement_does_not_depend_on_what_was_placed_again() -> None:
+    """Else a larger budget, which has other allocations placed again, finds less on its walk."""
+    network, hardware = drawn_with_slow_links(Random(0))
+    problem = Case.of(network, {"hardware": hardware}, placed=True).problem(24)
+    found = problem.choice(np.array([3, 2]), problem.graph.modes)
+    assert problem.placer is not None
+    latencies = []
+    for asked in ({"quick": True}, {"again": True}, {"quick": True}, {}):
+        choice = problem.placer.placed(found, **asked).choice
+        latencies.append(choice.makespan * choice.problem.time.step_ns(choice.copies, choice.modes))
+    assert latencies[1] < latencies[0] == latencies[2]
+    assert latencies[3] == latencies[1]
+
+
 def test_a_few_arrays_more_than_the_fewest_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifteen arrays more than 194: seven copies more of the first layer, 2 arrays each and 64 of 65 pixels.
 
