@@ -31,7 +31,7 @@ from typing import Any
 
 import pages
 import rows
-from pages import RESULTS, Case, Study
+from pages import RESULTS, WITH_LINKS, Case, Study
 
 CACHE = RESULTS.parent / ".cache" / "results"
 PACKAGE = RESULTS.parent / "rramalloc"
@@ -117,11 +117,11 @@ def study_of(name: str) -> Study:
 @cache
 def digest(folder: str) -> str:
     """Return the digest of a folder or file of the package: syntax trees without docstrings, other files as
-    they are.
+    they are. A folder is without the files that pages name where they run them.
     """
     top = PACKAGE / folder
     hashed = hashlib.sha256()
-    for path in [top] if top.is_file() else sorted(top.rglob("*")):
+    for path in [top] if top.is_file() else sorted(set(top.rglob("*")) - {PACKAGE / WITH_LINKS}):
         if path.suffix == ".py":
             hashed.update(without_docstrings(path.read_text("utf-8")).encode())
         elif path.suffix in (".toml", ".json"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from pages import SEARCHED, Study, markdown
+from pages import SEARCHED, WITH_LINKS, Study, markdown
 from placement import hardware
 
 import rramalloc
@@ -196,5 +196,5 @@ STUDY = Study(
     measure=run,
     answer=answer,
     body=body,
-    decided_by=(*SEARCHED, "commands/place", "commands/pareto", "commands/size"),
+    decided_by=(*SEARCHED, WITH_LINKS, "commands/place", "commands/pareto", "commands/size"),
 )

@@ -24,7 +24,9 @@ RESULTS = Path(__file__).resolve().parent
 TIMED = ("network", "hardware", "mapping", "timing")
 """Folders on which the time of an allocation depends."""
 SEARCHED = (*TIMED, "search", "methods", "allocation")
-"""Folders on which the answer of a search depends."""
+"""Folders on which the answer of a search depends, without `WITH_LINKS`."""
+WITH_LINKS = "search/links.py"
+"""The search with links between tiles, which runs where a page asks for `placed` and nowhere else."""
 Case = tuple[str | int | float, ...]
 """Arguments of `Study.measure`."""
 

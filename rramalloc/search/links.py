@@ -12,7 +12,8 @@ with the budget. Between the first two of them, where a few arrays hold many cop
 longest, what is best with 1, 2, 4, 8 ... arrays more than the fewest is placed quickly. At every number the
 best allocation without links is placed, and the best for the transfers of the best placement so far, which
 takes copies from stages that load links. Of a small problem each allocation is placed that may be the best,
-step after step of the walk, in a step the fastest first.
+step after step of the walk, in a step the fastest first. What a budget alone finds counts where the answer of
+a walk, whose work ends, takes more than twice as long.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ _GROWTH = 1.25**0.5  # ratio of successive numbers of arrays of the walk
 _WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
 _RUNG = 0.015  # of the work, for each search at one of them
 _FAR = 2  # ratio of the numbers of arrays at which a walk goes on when its work is done
+_MUCH = 2.0  # times the value of what a budget alone finds, beyond which the walk has not come far enough
 _WALK = 2.0  # of the work, that the walk may take beyond the search without links
 _MOST_TIMED = 2_000  # allocations of a small problem
 _MOST_PLACED = 60  # of them that are placed, about 40 ms each
@@ -317,7 +319,8 @@ class _Walk:
             stop.is_exhausted = not self.is_over
             if given is not None:
                 self.place(given)
-            if self.key[0] or self.is_late:  # what time cuts is not the same for every budget
+            # What time cuts is not the same for every budget; a walk that did not come far is worth less.
+            if self.key[0] or self.is_late or _MUCH * own.key[1] < self.key[1]:
                 self._keep(own.best, own.key)
         if self.best is None:
             raise AssertionError("the answer without links was placed")
