@@ -117,7 +117,7 @@ def study_of(name: str) -> Study:
 @cache
 def digest(folder: str) -> str:
     """Return the digest of a folder or file of the package: syntax trees without docstrings, other files as
-    they are. A folder is without the files that pages name where they run them.
+    they are. A folder is without `WITH_LINKS`, which pages name where they run it.
     """
     top = PACKAGE / folder
     hashed = hashlib.sha256()

@@ -56,7 +56,7 @@ class CasePlacer:
     of_interval: whether the interval is minimised, in place of the latency. What was placed again is
     remembered beside what was placed first: a quick placement does not depend on what was asked before.
     Raises SpecError if the hardware lacks [chip] or all of its times and bandwidths, or [timing] without
-    measured step times; UnsupportedError for kinds of arrays.
+    measured step times; UnsupportedError for what does not go with `--placed`.
     """
 
     case: Case
