@@ -12,8 +12,9 @@ with the budget. Between the first two of them, where a few arrays hold many cop
 longest, what is best with 1, 2, 4, 8 ... arrays more than the fewest is placed quickly. At every number the
 best allocation without links is placed, and the best for the transfers of the best placement so far, which
 takes copies from stages that load links. Of a small problem each allocation is placed that may be the best,
-step after step of the walk, in a step the fastest first. What a budget alone finds counts where the answer of
-a walk, whose work ends, takes more than twice as long.
+step after step of the walk, in a step the fastest first. A walk whose work ends goes on in long steps, each
+to twice as many arrays beyond the fewest; where its answer takes more than twice as long as what a budget
+alone finds, that counts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import cast
 import numpy as np
 from typing_extensions import override
 
+from rramalloc.choices import DEFAULT_WORK
 from rramalloc.errors import BudgetError, LimitError, RramallocError, TargetError
 from rramalloc.rounding import SAME_SUM
 from rramalloc.search.enumeration import every_choice
@@ -46,7 +48,7 @@ from rramalloc.units import plain_quantity
 _GROWTH = 1.25**0.5  # ratio of successive numbers of arrays of the walk
 _WHOLE_TILES = 4  # up to which the walk looks at numbers that fill them: fewer links are in use
 _RUNG = 0.015  # of the work, for each search at one of them
-_FAR = 2  # ratio of the numbers of arrays at which a walk goes on when its work is done
+_FAR = 2  # ratio of the arrays beyond the fewest with which a walk goes on when its work is done
 _MUCH = 2.0  # times the value of what a budget alone finds, beyond which the walk has not come far enough
 _WALK = 2.0  # of the work, that the walk may take beyond the search without links
 _MOST_TIMED = 2_000  # allocations of a small problem
@@ -79,21 +81,25 @@ def placed_front(
 ) -> Front:
     """Return the front of two quantities, with links where their problem counts them.
 
-    The points of the front without links are placed one by one, until the time ends; those that others then
-    dominate go. The bound of a point is that without links, of all that has less of the first quantity than
-    the next point.
+    The points of the front without links are placed one by one, until the time ends, and with them what a
+    search of the default work finds best within the budget; those that others then dominate go. The bound of
+    a point is that without links, of all that has less of the first quantity than the next point.
     """
     front = front_of(alone(across), alone(along), stop, seed, on_progress)
     if across.problem.placer is None:
         return front
-    points = list[Point]()
+    found = list[Choice]()
     for point in front.points:
-        if points and stop.out_of_time:
+        if found and stop.out_of_time:
             break
         across.problem.placer.placed(point.found, stop, quick=True)
-        found = across.problem.choice(point.found.copies, point.found.modes)
-        points.append(Point(found, across.value(found), along.value(found), 0.0))
-    kept = undominated(points)
+        found.append(point.found)
+    if isinstance(along, WithLinks) and not stop.out_of_time:
+        share = stop.nested(min(stop.work, DEFAULT_WORK))
+        found.append(along.solve(share, seed).choice)
+        stop.charge(share.spent_s)
+    placed = [across.problem.choice(each.copies, each.modes) for each in found]
+    kept = undominated([Point(each, across.value(each), along.value(each), 0.0) for each in placed])
     bounded = list[Point]()
     for i, point in enumerate(kept):
         until = kept[i + 1].across if i + 1 < len(kept) else math.inf
@@ -331,19 +337,23 @@ class _Walk:
     def _walk(self) -> None:
         """Place allocations of rising numbers of arrays; of all for a target, or while none is allowed.
 
-        When the work is done it goes on in long steps, the same for every budget.
+        When the work is done it goes on in long steps, the same for every budget, each with its leader placed
+        again.
         """
-        missed, budget = self.objective.problem.minimum, self.objective.problem.budget
+        least, budget = self.objective.problem.minimum, self.objective.problem.budget
+        missed = least
         has_target = self.objective.target is not None
         numbers = self._numbers()
-        to_second = min(budget - missed, int((_GROWTH - 1) * missed))
-        first = [Cost(missed + 2**power) for power in range(to_second.bit_length())]
+        to_second = min(budget - least, int((_GROWTH - 1) * least))
+        first = [Cost(least + 2**power) for power in range(to_second.bit_length())]
         for arrays in (*numbers, budget) if has_target else sorted({*numbers, *first}):
             if self.is_late:
                 break
-            if self.is_over and arrays < _FAR * missed:
+            is_over = self.is_over
+            if is_over and arrays - least < _FAR * (missed - least):
                 continue
-            if self._try(arrays, again=has_target or arrays in numbers) and has_target:
+            again = is_over or has_target or arrays in numbers
+            if self._try(arrays, again=again) and has_target:
                 self._bisect(missed, arrays)
                 break
             missed = arrays

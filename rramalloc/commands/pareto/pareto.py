@@ -15,15 +15,15 @@ from rramalloc.allocation.check import check_answer, recheck_bound
 from rramalloc.allocation.goes_with import check_command, check_option
 from rramalloc.allocation.optimize import objective_of, on_units_of, propose
 from rramalloc.allocation.question import Question
-from rramalloc.choices import DEFAULT_WORK, FRONT_WORK, FrontAgainst, FrontObjective, shown_by
+from rramalloc.choices import FRONT_WORK, FrontAgainst, FrontObjective, shown_by
 from rramalloc.commands.pareto.pareto_front import BaselinePoint, FrontPoint, ParetoFront
 from rramalloc.errors import SolverError, SpecError, UnsupportedError
 from rramalloc.importers import NetworkLike
 from rramalloc.methods.registry import method_names
 from rramalloc.progress import followed
 from rramalloc.records import check_effort, check_known
-from rramalloc.search.front import Front, FrontProgress, Point, undominated
-from rramalloc.search.links import WithLinks, alone, placed_front, quantity_with_links
+from rramalloc.search.front import FrontProgress, Point
+from rramalloc.search.links import alone, placed_front, quantity_with_links
 from rramalloc.search.objective import QUANTITIES, Objective, Quantity, TimeObjective, capped_bound, gap_of
 from rramalloc.search.problem import Answer
 from rramalloc.search.work import Work
@@ -128,8 +128,6 @@ def pareto(
             if objective == "area":
                 raise SpecError("against", "kinds of arrays are counted by their area, the objective itself")
         front = placed_front(across, along, ending, seed, callback)
-        if isinstance(along, WithLinks) and not ending.out_of_time:
-            front = _with_best_placed(front, across, along, ending, seed)
         pairs = zip(front.points, front.proven, strict=True)
         points = tuple(_checked(across, along, point, most, proven=proven) for point, proven in pairs)
         several = case.hardware.kinds is not None
@@ -171,16 +169,6 @@ def pareto(
 def progress_words(points: int, part: float) -> str:
     """Return the line of `pareto`."""
     return f"{number_of(points, 'point')}, {part:.0%} of the work"
-
-
-def _with_best_placed(front: Front, across: Quantity, along: WithLinks, stop: Work, seed: int) -> Front:
-    """Return the front with what a search with links of the default work finds best within its budget."""
-    share = stop.nested(min(stop.work, DEFAULT_WORK))
-    best = along.solve(share, seed).choice
-    stop.charge(share.spent_s)
-    found = across.problem.choice(best.copies, best.modes)
-    point = Point(found, across.value(found), along.value(found), front.points[-1].lower_bound)
-    return replace(front, points=tuple(undominated([*front.points, point])))
 
 
 def _checked(across: Quantity, along: Quantity, point: Point, most: int, *, proven: bool) -> FrontPoint:

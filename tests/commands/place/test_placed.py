@@ -301,15 +301,21 @@ def test_a_quick_placement_does_not_depend_on_what_was_placed_again() -> None:
     assert latencies[3] == latencies[1]
 
 
-@pytest.mark.parametrize("walk", [links._WALK, 1e-6])
-def test_a_few_arrays_more_than_the_fewest_are_used(walk: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("walk", "much"), [(links._WALK, links._MUCH), (1e-6, links._MUCH), (1e-6, math.inf)]
+)
+def test_a_few_arrays_more_than_the_fewest_are_used(
+    walk: float, much: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Fifteen arrays more than 194: seven copies more of the first layer, 2 arrays each and 64 of 65 pixels.
 
     One copy takes 64 steps for them, eight copies 8, each with its hops of 50 ns. The fastest point of the
-    front is as fast. A walk without work is not worth what the search without links finds, placed.
+    front is as fast. A walk without work is not worth what the search without links finds, placed; without
+    that it still takes long steps, to 1, 2, 4, 8 arrays more.
     """
     only_first_places(monkeypatch)
     monkeypatch.setattr(links, "_WALK", walk)
+    monkeypatch.setattr(links, "_MUCH", much)
     monkeypatch.setattr(links, "_MOST_TIMED", 0)  # no enumeration
     nodes = [
         {"name": "image", "op": "input", "shape": [16, 8, 8]},
