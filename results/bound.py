@@ -141,7 +141,7 @@ def losses(rows: Sequence[Row]) -> list[list[str]]:
         table.append(
             [
                 *(question, name, str(len(pairs)), str(len(proven)), str(len(lost))),
-                *(f"{statistics.median(loss):.1%}", f"{max(loss):.1%}"),
+                *(f"{round(figure, 3) + 0.0:.1%}" for figure in (statistics.median(loss), max(loss))),
             ]
         )
     return table
