@@ -176,7 +176,7 @@ def explain(
     absolute = Absolute.of(given_allocation.step_time(timing.graph), timing)
     beside = replace(case, placed=bool(given_allocation.transfer_ns)).with_stages(case.stages)
     neighbours = Neighbours.of(beside, timing, absolute, objective, ending, seed, on_progress)
-    changes = WhatIfs.of(given_allocation, case, objective, ending, seed, on_progress)
+    changes = WhatIfs(given_allocation, case, objective, ending, seed, on_progress)
     cheaper, faster = neighbours.cheaper(), neighbours.faster()
     sped = None if speedup is None else neighbours.speedup(speedup)
     what_ifs = changes.all(what_if)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from rramalloc.allocation.allocation import kind_words
 from rramalloc.allocation.case import Case
-from rramalloc.allocation.check import CheckedTiming, check_answer
+from rramalloc.allocation.check import check_answer
 from rramalloc.choices import MAX_ARRAYS, ExplainedObjective
 from rramalloc.commands.explain.explanation import NOT_TRIED, Change, ExplainedPoint, Neighbour
 from rramalloc.commands.explain.step_parts import step_layers
@@ -37,6 +37,9 @@ _MORE = 1 + SAME_SUM  # of a time in ns: one that is longer by less than roundin
 _BANDWIDTH = "memory.bandwidth_gb_s"
 _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memory_ns": _BANDWIDTH}
 """Number of the hardware by which each part of a step is long."""
+
+_Keyed = tuple[tuple[float, ...], Choice]
+"""What is the least of the best placed allocation, and an allocation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,26 +255,37 @@ class Neighbours:
     def _placed(self, objective: WithLinks, stop: Work) -> Answer:
         """Return the best of the answer without links and of the allocations near by that are placed.
 
-        A target that none of these reaches is walked to.
+        None is placed that is no better without links than the best so far is with them. A target that none
+        of these reaches is walked to.
         """
         near = [each for each in self._near if objective.problem.holds(each.copies, each.modes)]
         near = [each for each in near if objective.alone.allows(each)]
         near.sort(key=lambda each: (objective.alone.value(each), each.makespan))
 
-        def key(found: Choice) -> tuple[float, ...]:
-            """Return what is the least of the best, placed with as much work as pays."""
-            return objective.key(objective.placer.placed(found, stop, again=True))
+        def better(best: _Keyed | None, found: Choice) -> _Keyed:
+            """Return the better of two; the second is placed where it may be better without links."""
+            if best is not None and not best[0][0]:
+                value = objective.in_unit(objective.alone.value(found))
+                least = 0.0, value, objective.alone.tie(found), found.arrays
+                if least >= best[0] or not objective.alone.allows(found):
+                    return best
+            key = objective.key(objective.placer.placed(found, stop, again=True))
+            return (key, found) if best is None or key < best[0] else best
 
-        keys = {each.identity: key(each) for each in near[:_MOST_NEAR] if not stop.is_used_up}
-        self.not_placed.update(each.identity for each in near if each.identity not in keys)
-        reaching = [each for each in near if each.identity in keys and not keys[each.identity][0]]
-        if objective.target is not None and not reaching:
+        best: _Keyed | None = None
+        for number, each in enumerate(near):
+            if number >= _MOST_NEAR or stop.is_used_up:
+                self.not_placed.add(each.identity)
+            else:
+                best = better(best, each)
+        if objective.target is not None and (best is None or best[0][0]):
             return objective.solve(stop, self.seed)
         answer = objective.alone.solve(stop.nested(stop.work), self.seed)
-        best = min((*reaching, self.problem.choice(answer.choice.copies, answer.choice.modes)), key=key)
+        best = better(best, self.problem.choice(answer.choice.copies, answer.choice.modes))
+        best = better(best, objective.fewest_arrays)
         bound = objective.in_unit(answer.lower_bound)
         proof = f"bound {plain_quantity(bound, objective.unit)} without transfer: {answer.proof}"
-        return objective.no_worse(replace(answer, choice=best, lower_bound=bound, proof=proof), stop)
+        return replace(answer, choice=best[1], lower_bound=bound, proof=proof)
 
     def _fastest(self, problem: Problem) -> ExplainedPoint:
         """Return the fastest point of a problem, with the bound of its value."""
@@ -308,8 +322,8 @@ class Neighbours:
         checked = check_answer(problem, found, problem.budget, "explain")
         timing = checked.timing
         value = _counted(problem, type(self.objective)).value_of(checked.timing)
-        tiles = _tiles(self.case, checked)
         chip = self.case.hardware.chip
+        tiles = None if chip is None else -(-checked.used // chip.arrays_per_tile)
         return ExplainedPoint(
             copies=checked.copies,
             block=checked.blocks,
@@ -477,11 +491,3 @@ class Neighbours:
 def _counted(problem: Problem, make: Callable[[Problem], Objective]) -> Objective:
     """Return an objective of a problem, with links if it counts them."""
     return make(problem) if problem.placer is None else WithLinks(problem, make)
-
-
-def _tiles(case: Case, checked: CheckedTiming) -> int | None:
-    """Return the fewest tiles that hold an allocation; None without a chip."""
-    chip = case.hardware.chip
-    if chip is None:
-        return None
-    return -(-checked.used // chip.arrays_per_tile)
