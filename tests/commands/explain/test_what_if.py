@@ -11,6 +11,7 @@ from program import run
 
 import rramalloc
 from rramalloc.allocation.optimize import solved
+from rramalloc.commands.explain import what_if
 from rramalloc.commands.explain.explanation import NOT_TRIED
 from rramalloc.commands.explain.what_if import better_values
 from rramalloc.commands.place import placer
@@ -290,6 +291,30 @@ def test_a_change_that_moves_tiles_is_placed_anew_once(
     assert made.what_if[0].words.partition(": ")[2].startswith("55 ns as it is, placed anew, 55 ns searched")
     of_anew = [more for more in asked if "taken" not in more]  # the search gives what is taken
     assert [(more["tries"], more["stop"] is not None) for more in of_anew] == [(1, True)]
+
+
+def test_a_change_that_nobody_named_is_walked_to_where_work_is_worth_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their share of one unit of work is 1; 55 ns become 35 ns."""
+    monkeypatch.setattr(placer, "TRIES_THAT_PAY", 1)
+    walks, solved = list[int](), what_if.solved
+
+    def counted(case: Any, arrays: int, *given: Any) -> Any:
+        walks.append(arrays)
+        return solved(case, arrays, *given)
+
+    monkeypatch.setattr(what_if, "solved", counted)
+    network, hardware = chain((16, 1), (16, 1), channels=16), machine(tmp_path, LINKS)
+    placed = rramalloc.optimize(network, 2, hardware=hardware, placed=True, work=1)
+    change = "chip.bandwidth_tile_gb_s=4.0"
+    for least, named, is_walked in ((2, None, False), (1, None, True), (2, [change], True)):
+        monkeypatch.setattr(what_if, "_LEAST_WALK", least)
+        walks.clear()
+        made = rramalloc.explain(network, allocation=placed, work=1, what_if=named)
+        (searched,) = (each.searched for each in made.what_if if each.change == change)
+        assert searched is not None
+        assert (searched.latency_ns, bool(walks)) == (35, is_walked)
 
 
 def test_links_are_refused_where_no_transfer_is_counted(tmp_path: Path) -> None:
