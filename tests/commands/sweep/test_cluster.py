@@ -11,14 +11,16 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import dask
 import pytest
 from commands.sweep.conftest import CHEAP_POINTS, DAWDLE
 from commands.sweep.test_local import PATIENCE_S, wait_for_rows
 from commands.sweep.tiny import content, network, rows_on_disk
+from distributed import LocalCluster
 
 import rramalloc
 from rramalloc.errors import InfeasibleError, WorkerError
@@ -32,71 +34,80 @@ if not hasattr(compute, "whole"):  # a preload is run twice
 compute.results_of = lambda point: compute.whole(point) if point.seed != 13 else os.abort()
 """
 OTHER_VERSION = "from rramalloc.commands.sweep import compute; compute.__version__ = '0.0.1'"
-FIRST_DEATH = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
-"""A batch is lost with the first worker that dies over it, not the fourth: each start takes a second."""
+FIRST_DEATH = 0
+"""Failures that are allowed: a batch is lost with the first worker that dies, not the fourth."""
 NO_PACKAGE = "import sys; sys.modules['rramalloc.commands.sweep.compute'] = None"
+OTHER_PACKAGES = (
+    (OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same"),
+    (NO_PACKAGE, r"cannot run the sweep.*install the same.*halted"),
+)
 
 
 class Cluster(NamedTuple):
     """A scheduler, and how a worker is started for it."""
 
     address: str
-    scheduler: subprocess.Popen[str]
     worker: Callable[..., subprocess.Popen[str]]
 
 
+@pytest.fixture(scope="module")
+def scheduler() -> Iterator[LocalCluster]:
+    """A scheduler in this process, which takes no start of another one."""
+    with dask.config.set({"distributed.scheduler.allowed-failures": FIRST_DEATH}):
+        here = {"protocol": "tcp", "host": "127.0.0.1", "processes": False, "dashboard_address": None}
+        with LocalCluster(n_workers=0, threads_per_worker=1, **here) as scheduler:
+            yield scheduler
+
+
+def starter(address: str, folder: Path, start: Started) -> Callable[..., subprocess.Popen[str]]:
+    """Return what starts a worker for the scheduler with this address."""
+    counter = iter(range(100))
+
+    def worker(*options: object) -> subprocess.Popen[str]:
+        one = ("--nthreads", 1, "--host", "127.0.0.1", "--no-dashboard")
+        place = ("--local-directory", folder / f"worker{next(counter)}")
+        words = ("-m", "distributed.cli.dask_worker", address, *one, *place, *options)
+        return start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+
+    return worker
+
+
 @pytest.fixture
-def cluster(tmp_path: Path, start: Started) -> Cluster:
+def cluster(scheduler: LocalCluster, tmp_path: Path, start: Started) -> Cluster:
+    """The scheduler without workers, which are started for a test and end with it."""
+    for _ in range(PATIENCE_S * 20):
+        if not scheduler.scheduler.workers:
+            break
+        time.sleep(0.05)
+    return Cluster(scheduler.scheduler_address, starter(scheduler.scheduler_address, tmp_path, start))
+
+
+def test_killed_worker_and_lost_scheduler(
+    cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, start: Started, sweeping: Started
+) -> None:
+    """A worker that joins later takes part; what a lost cluster leaves ends as a local run."""
     file = tmp_path / "scheduler.json"
+    words = ("--port", 0, "--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", file)
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
-    loopback = ("--host", "127.0.0.1", "--no-dashboard")
-    scheduler = start(
-        "-m",
-        "distributed.cli.dask_scheduler",
-        "--port",
-        0,
-        *loopback,
-        "--scheduler-file",
-        file,
-        **quiet,
-        env=os.environ | FIRST_DEATH,
-    )
+    allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(FIRST_DEATH)}
+    scheduler = start("-m", "distributed.cli.dask_scheduler", *words, **quiet, env=os.environ | allowed)
     for _ in range(PATIENCE_S * 20):
         if file.exists() and file.read_text().endswith("}"):
             break
         time.sleep(0.05)
     address = json.loads(file.read_text())["address"]
-    counter = iter(range(100))
-
-    def worker(*options: object) -> subprocess.Popen[str]:
-        place = tmp_path / f"worker{next(counter)}"
-        one = ("--nthreads", 1, *loopback, "--local-directory", place)
-        return start("-m", "distributed.cli.dask_worker", address, *one, *options, **quiet)
-
-    return Cluster(address, scheduler, worker)
-
-
-def test_killed_worker_killed_driver_and_lost_scheduler(
-    cluster: Cluster, cheap: Path, undisturbed: dict[str, bytes], tmp_path: Path, sweeping: Started
-) -> None:
-    """A worker that joins later takes part; what a lost cluster leaves ends as a local run."""
-    slow = ("--no-nanny", "--preload", DAWDLE)
-    workers = [cluster.worker(*slow), cluster.worker(*slow)]
-    folder = tmp_path / "rows"
-    first = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
-    assert wait_for_rows(folder, 20, first)
-    workers[0].send_signal(signal.SIGKILL)
-    assert wait_for_rows(folder, 60, first)
+    worker, slow = starter(address, tmp_path, start), ("--no-nanny", "--preload", DAWDLE)
+    first, folder = worker(*slow), tmp_path / "rows"
+    driver = sweeping(cheap, "-o", folder, "--scheduler", address)
+    assert wait_for_rows(folder, 20, driver)
     first.send_signal(signal.SIGKILL)
     first.wait()
     kept = rows_on_disk(folder)
-    workers[1].send_signal(signal.SIGKILL)
-    cluster.worker(*slow)
-    second = sweeping(cheap, "-o", folder, "--scheduler", cluster.address)
-    assert wait_for_rows(folder, kept + 30, second)
-    cluster.scheduler.send_signal(signal.SIGKILL)
-    out, err = second.communicate(timeout=PATIENCE_S)
-    assert (second.returncode, out) == (1, "")
+    worker(*slow)
+    assert wait_for_rows(folder, kept + 30, driver)
+    scheduler.send_signal(signal.SIGKILL)
+    out, err = driver.communicate(timeout=PATIENCE_S)
+    assert (driver.returncode, out) == (1, "")
     assert "error: lost the Dask scheduler" in err
     assert "the same command goes on from there" in err
     assert "Traceback" not in err
@@ -122,17 +133,13 @@ def test_a_point_that_kills_every_worker_is_a_row(cluster: Cluster, tmp_path: Pa
     ]
 
 
-@pytest.mark.parametrize(
-    "command", ["sweep spec.toml -o rows", "size tiny.json --target 64 --minimise arrays"]
-)
 def test_a_scheduler_without_workers_is_named_with_what_starts_one(
-    command: str, cluster: Cluster, tmp_path: Path, start: Started
+    cluster: Cluster, tmp_path: Path, start: Started
 ) -> None:
     """Said though it is to be quiet, once; the command that it names starts the worker that does the rest."""
     few(tmp_path)
-    (tmp_path / "spec.toml").write_text('networks = "tiny.json"\narrays = [5]\n')
-    words = [*command.split(), "--scheduler", cluster.address, "-q"]
-    run = start("-m", "rramalloc", *words, cwd=tmp_path)
+    words = ("size", "tiny.json", "--target", 64, "--minimise", "arrays", "--scheduler", cluster.address)
+    run = start("-m", "rramalloc", *words, "-q", cwd=tmp_path)
     assert run.stderr is not None
     told = run.stderr.readline()
     assert told.startswith(f"warning: the Dask scheduler at {cluster.address} has no worker yet")
@@ -154,22 +161,20 @@ def test_time_limit_without_workers(cluster: Cluster, tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("preload", "told"),
-    [
-        (OTHER_VERSION, r"has rramalloc 0\.0\.1, the driver.*install the same"),
-        (NO_PACKAGE, r"cannot run the sweep.*install the same.*halted"),
-    ],
-)
-def test_workers_with_another_package(preload: str, told: str, cluster: Cluster, tmp_path: Path) -> None:
+def test_workers_with_another_package(scheduler: LocalCluster, cluster: Cluster, tmp_path: Path) -> None:
     """Refused in words that name it among others, and the cluster keeps its worker."""
-    address = f"tcp://127.0.0.1:{free_port()}"
-    worker = cluster.worker("--no-nanny", "--preload", preload, "--worker-port", address.rpartition(":")[2])
-    cluster.worker("--no-nanny")
-    with pytest.raises(WorkerError, match=told) as caught:
-        rramalloc.sweep(few(tmp_path, 2000), tmp_path / "rows", scheduler=cluster.address)
-    assert re.findall(r"tcp://[\d.]+:\d+", str(caught.value)) == [address]
-    assert worker.poll() is None
+    scheduler.scale(1)  # a thread of this process: a worker with the same package
+    for number, (preload, told) in enumerate(OTHER_PACKAGES):
+        port = free_port()
+        worker = cluster.worker("--no-nanny", "--preload", preload, "--worker-port", port)
+        scheduler.wait_for_workers(2, timeout=PATIENCE_S)
+        with pytest.raises(WorkerError, match=told) as caught:
+            rramalloc.sweep(few(tmp_path, 2000), tmp_path / f"rows{number}", scheduler=cluster.address)
+        assert re.findall(r"tcp://[\d.]+:\d+", str(caught.value)) == [f"tcp://127.0.0.1:{port}"]
+        assert worker.poll() is None
+        worker.kill()
+        worker.wait()
+    scheduler.scale(0)
 
 
 def free_port() -> int:
