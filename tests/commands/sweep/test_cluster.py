@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -141,7 +142,10 @@ def test_a_scheduler_without_workers_is_named_with_what_starts_one(
     words = ("size", "tiny.json", "--target", 64, "--minimise", "arrays", "--scheduler", cluster.address)
     run = start("-m", "rramalloc", *words, "-q", cwd=tmp_path)
     assert run.stderr is not None
+    patience = threading.Timer(PATIENCE_S, run.kill)  # else a run that says nothing is waited for
+    patience.start()
     told = run.stderr.readline()
+    patience.cancel()
     assert told.startswith(f"warning: the Dask scheduler at {cluster.address} has no worker yet")
     starting = shlex.split(told.partition(": start one with ")[2])
     assert starting[0] == sys.executable
