@@ -337,23 +337,21 @@ class _Walk:
     def _walk(self) -> None:
         """Place allocations of rising numbers of arrays; of all for a target, or while none is allowed.
 
-        When the work is done it goes on in long steps, the same for every budget, each with its leader placed
-        again.
+        When the work is done it goes on in long steps, the same for every budget.
         """
         least, budget = self.objective.problem.minimum, self.objective.problem.budget
         missed = least
         has_target = self.objective.target is not None
         numbers = self._numbers()
-        to_second = min(budget - least, int((_GROWTH - 1) * least))
-        first = [Cost(least + 2**power) for power in range(to_second.bit_length())]
+        powers = int((_GROWTH - 1) * least).bit_length()
+        first = [Cost(least + 2**power) for power in range(powers)]
+        with_leaders = {*numbers, *first[-1:]}
         for arrays in (*numbers, budget) if has_target else sorted({*numbers, *first}):
-            if self.is_late:
+            if self.is_late or arrays > budget:
                 break
-            is_over = self.is_over
-            if is_over and arrays - least < _FAR * (missed - least):
+            if self.is_over and arrays - least < _FAR * (missed - least):
                 continue
-            again = is_over or has_target or arrays in numbers
-            if self._try(arrays, again=again) and has_target:
+            if self._try(arrays, again=has_target or arrays in with_leaders) and has_target:
                 self._bisect(missed, arrays)
                 break
             missed = arrays
@@ -403,7 +401,7 @@ class _Walk:
         """
         alone = replace(self.objective.alone.problem, budget=arrays)
         problem = alone
-        for _ in range(_ROUNDS):
+        for _ in range(1 if self.is_over else _ROUNDS):
             before = self.key
             share = self.stop.nested(max(1, round(_RUNG * self.stop.work)))
             try:
