@@ -6,8 +6,8 @@ what is placed. One exception: slower links lower the power, so its limit is lef
 (docs/sources/model.md 21).
 
 The search walks. First the answer without links is placed; where that hides its transfers, it is the answer.
-Else allocations of rising numbers of arrays are placed, minimum * 1.25^(k/2), which are the same for every
-budget and take the same work each, so that a larger budget first repeats a smaller one's and no value rises
+Else allocations of rising numbers of arrays are placed: minimum * 1.25^(k/2). These numbers are the same for
+every budget and take the same work each. So a larger budget first repeats a smaller one's, and no value rises
 with the budget. Between the first two of them, where a few arrays hold many copies of the layers that take
 longest, what is best with 1, 2, 4, 8 ... arrays more than the fewest is placed quickly. At every number the
 best allocation without links is placed, and the best for the transfers of the best placement so far, which
@@ -143,7 +143,7 @@ class WithLinks(Objective):
 
     @property
     def placer(self) -> Placer:
-        """What places its allocations."""
+        """The `Placer` of its problem, which is there."""
         if self.problem.placer is None:
             raise AssertionError("links are counted")
         return self.problem.placer
@@ -252,7 +252,7 @@ class _Walk:
     end_s: float = math.inf
 
     def all_that_may_be_best(self, arrays: Cost) -> Answer | None:
-        """Place all allocations of so few arrays that may be the best, if they are few.
+        """Place all allocations within `arrays` that may be the best, if they are few.
 
         None where they are not, too many would have to be placed, or they are not all of the problem.
         """
@@ -395,7 +395,7 @@ class _Walk:
             missed, met = (missed, middle) if self._try(middle) else (middle, met)
 
     def _try(self, arrays: Cost, *, again: bool = True) -> bool:
-        """Place the best of so many arrays, without links and with those of the best placement so far.
+        """Place the best within `arrays`, without links and with those of the best placement so far.
 
         again: place the leader with as much work as pays. Returns True if it is allowed.
         """

@@ -39,7 +39,7 @@ _NUMBERS = {"read_ns": "timing.read_ns", "converter_ns": "timing.adc_ns", "memor
 """Number of the hardware by which each part of a step is long."""
 
 _Keyed = tuple[tuple[float, ...], Choice]
-"""What is the least of the best placed allocation, and an allocation."""
+"""An allocation behind its key: the best placed allocation is the one with the least key."""
 
 
 @dataclass(frozen=True, eq=False)

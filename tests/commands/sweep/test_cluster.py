@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import dask
 import pytest
 from commands.sweep.conftest import CHEAP_POINTS, DAWDLE
-from commands.sweep.test_local import PATIENCE_S, wait_for_rows
+from commands.sweep.test_local import PATIENCE_S, wait_for_rows, wait_until
 from commands.sweep.tiny import content, network, rows_on_disk
 from distributed import LocalCluster
 
@@ -76,10 +75,7 @@ def starter(address: str, folder: Path, start: Started) -> Callable[..., subproc
 @pytest.fixture
 def cluster(scheduler: LocalCluster, tmp_path: Path, start: Started) -> Cluster:
     """The scheduler without workers, which are started for a test and end with it."""
-    for _ in range(PATIENCE_S * 20):
-        if not scheduler.scheduler.workers:
-            break
-        time.sleep(0.05)
+    wait_until(lambda: not scheduler.scheduler.workers)
     return Cluster(scheduler.scheduler_address, starter(scheduler.scheduler_address, tmp_path, start))
 
 
@@ -92,10 +88,7 @@ def test_killed_worker_and_lost_scheduler(
     quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
     allowed = {"DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(FIRST_DEATH)}
     scheduler = start("-m", "distributed.cli.dask_scheduler", *words, **quiet, env=os.environ | allowed)
-    for _ in range(PATIENCE_S * 20):
-        if file.exists() and file.read_text().endswith("}"):
-            break
-        time.sleep(0.05)
+    wait_until(lambda: file.exists() and file.read_text().endswith("}"))
     address = json.loads(file.read_text())["address"]
     worker, slow = starter(address, tmp_path, start), ("--no-nanny", "--preload", DAWDLE)
     first, folder = worker(*slow), tmp_path / "rows"

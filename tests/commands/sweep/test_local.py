@@ -34,13 +34,19 @@ print(result.computed, few, peak_kb(), "numba" in sys.modules)
 """
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until something is so."""
+    for _ in range(PATIENCE_S * 20):
+        if is_so():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"it is not so after {PATIENCE_S} s")
+
+
 def wait_for_rows(folder: Path, rows: int, process: subprocess.Popen[str]) -> bool:
     """Wait until so many rows are on the disk, or the process has ended; whether it runs on."""
-    for _ in range(PATIENCE_S * 20):
-        if process.poll() is not None or rows_on_disk(folder) >= rows:
-            return process.poll() is None
-        time.sleep(0.05)
-    raise AssertionError(f"{rows_on_disk(folder)} rows after {PATIENCE_S} s")
+    wait_until(lambda: process.poll() is not None or rows_on_disk(folder) >= rows)
+    return process.poll() is None
 
 
 def workers_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
